@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from planrunner.app.history.compare import compared_runs, is_run
 from planrunner.app.runs import proposals
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
@@ -17,6 +18,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
 from planrunner.errors import OK, UsageError
+from planrunner.views.compare import comparison_document, comparison_lines
 from planrunner.views.revision import (
     Revision,
     declined_document,
@@ -119,25 +121,35 @@ def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
 
 
 @click.command("diff")
-@click.argument("one")
-@click.argument("other")
+@click.argument("one", shell_complete=RUN)
+@click.argument("other", shell_complete=RUN)
 @json_option
 @click.pass_context
 def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
-    """Compare two plans: tasks, edges, gates, budgets, policy, parameters.
+    """Compare two runs, or two plans.
 
-    Each is a plan file or a revision of a run: RUN@1 is the plan it started with, RUN the current one.
+    Two runs: plan, parameters, versions, decisions and outcomes, the first difference and what follows from it. A run
+    is an id, the start of one, `last`, or a file that `events --export` wrote.
+
+    Two plans: tasks, edges, gates, budgets, policy, parameters. Each is a plan file or a revision of a run: RUN@1 is
+    the plan it started with. A run beside a plan stands for its current plan.
 
     \b
     Examples:
+      planrunner diff 20261121-1433 last
       planrunner diff last@1 last@2
       planrunner diff last release.yaml
     """
     given = given_settings(ctx)
-    difference = compared(one, other, given.state)
+    if is_run(one) and is_run(other):
+        made = compared_runs(one, other, given.state)
+        document, lines = comparison_document(made), comparison_lines(output(given), made)
+    else:
+        difference = compared(one, other, given.state)
+        document = difference_document(one, other, difference)
+        lines = difference_lines(output(given), difference) or ["the plans are the same"]
     if as_json:
-        print_document(difference_document(one, other, difference), line=True)
-        return 0
-    lines = difference_lines(output(given), difference) or ["the plans are the same"]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 0
+        print_document(document, line=True)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return OK

@@ -45,7 +45,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("logs", "show", "Print the output of tasks.", "look"),
     ("events", "show", "Print the journal of a run.", "look"),
     ("why", "show", "Explain why a task ran, waited, was skipped or failed.", "look"),
-    ("diff", "revise", "Compare revisions of a run, or two plans.", "look"),
+    ("diff", "revise", "Compare two runs, revisions of a run, or two plans.", "look"),
     ("checkpoints", "checkpoints", "List checkpoints that a run can continue from.", "look"),
     ("hypotheses", "hypotheses", "Show the confidence of a run in each hypothesis, with the evidence.", "look"),
     ("artifacts", "artifacts", "List, read and delete artifacts of runs.", "look"),

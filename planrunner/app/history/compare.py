@@ -1,0 +1,159 @@
+"""Two runs side by side: what went into them, what people decided, and the first difference with what follows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.app.history.divergence import Inputs, divergence
+from planrunner.app.history.replay import SUFFIX, History, history
+from planrunner.app.history.state import plan_of
+from planrunner.app.runs.doubts import rest
+from planrunner.machine.events import Entry, RunEnded
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.plan.identity import differences
+from planrunner.plan.model import Plan
+from planrunner.views.compare import Change, DecisionPair, RunComparison, Side, TaskPair
+from planrunner.views.decisions import Decision, decision_text, decisions
+
+Json = Any
+
+VERSIONS = ("planrunner", "python", "system", "host", "user", "profile", "directory", "edition", "deployment", "plan")
+"""Facts of the environment of a run that are compared by name."""
+_NOT_OURS = frozenset({*VERSIONS, "schema", "uid", "text", "files", "env", "policy", "trust", "boot"})
+
+
+class Recorded(NamedTuple):
+    """A run as its journal tells it, folded."""
+
+    entries: tuple[Entry, ...]
+    state: State
+
+
+def recorded(wanted: str, state_dir: str | None) -> Recorded:
+    """A run of the journal (``last``, an id or the start of one), or one that ``events --export`` wrote to a file.
+    Raises NotFound, UsageError for a file that holds no run."""
+    return folded(history(wanted, state_dir))
+
+
+def folded(made: History) -> Recorded:
+    """A history with the state that its events come to."""
+    state = State(plan_of(made.plan), made.run_id, {each.digest: plan_of(each) for each in made.revisions})
+    for entry in made.entries:
+        evolve(state, entry.event, entry.at)
+    if state.status == "running":
+        rest(state)
+    return Recorded(made.entries, state)
+
+
+def is_run(name: str) -> bool:
+    """Whether a name is that of a run, and not of a plan file or of a revision of a run."""
+    return name.endswith(SUFFIX) or not ("@" in name or os.path.isfile(name))
+
+
+def compared_runs(one: str, other: str, state_dir: str | None) -> RunComparison:
+    """How two runs differ. Raises NotFound, UsageError as ``recorded``."""
+    return comparison(recorded(one, state_dir), recorded(other, state_dir))
+
+
+def comparison(one: Recorded, other: Recorded) -> RunComparison:
+    """How two runs differ, the earlier one first or not, as they are given."""
+    plan = tuple(differences(_plan(one.state), _plan(other.state)))
+    params = _changes(one.state.params, other.state.params)
+    versions = _versions(one.state, other.state)
+    decided = _decided(decisions(one.entries), decisions(other.entries))
+    pairs = divergence(one.state, other.state, Inputs(plan, params, versions, _spoken(decided)))
+    roots = sorted((pair for pair in pairs if pair.changes and not pair.follows), key=_rank)
+    return RunComparison(
+        _side(one),
+        _side(other),
+        plan,
+        params,
+        versions,
+        decided,
+        tuple(pairs),
+        _changes(one.state.outputs, other.state.outputs),
+        roots[0] if roots else None,
+        tuple(roots[1:]),
+    )
+
+
+def _rank(pair: TaskPair) -> tuple[bool, float]:
+    """Another result before another value, then by time."""
+    return not pair.result, pair.at
+
+
+def _plan(state: State) -> Plan:
+    return state.plan if state.governed is None else state.governed.plan
+
+
+def _side(run: Recorded) -> Side:
+    state, first, last = run.state, run.entries[0], run.entries[-1]
+    ended = round(last.at - first.at, 3) if isinstance(last.event, RunEnded) else None
+    about = (state.run_id, state.plan.id, state.plan_digest, state.revision, state.status, state.reason)
+    return Side(*about, first.at, ended)
+
+
+def _changes(one: dict[str, Json], other: dict[str, Json]) -> tuple[Change, ...]:
+    names = dict.fromkeys([*one, *other])
+    return tuple(Change(name, one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name))
+
+
+def _versions(one: State, other: State) -> tuple[Change, ...]:
+    """Facts of the surroundings that differ: versions, host, variables, policy, linked files."""
+    found = [dict[str, Json](), dict[str, Json]()]
+    for facts, state in zip(found, (one, other), strict=True):
+        environment = state.environment
+        facts |= {name: environment[name] for name in VERSIONS if name in environment}
+        facts["edition"] = state.edition
+        facts |= {f"variable {name}": value for name, value in (environment.get("env") or {}).items()}
+        facts |= {f"file {name}": value for name, value in (environment.get("files") or {}).items()}
+        facts |= {name: value for name, value in environment.items() if name not in _NOT_OURS}
+        if environment.get("policy"):
+            facts["policy"] = environment["policy"]
+        for name, trait in state.traits.items():
+            facts[f"capability {name}"] = list(trait)
+    changes = [change for change in _changes(*found) if _counts(change, found)]
+    return tuple(Change(each.name, *_short(each.name, each.before, each.after)) for each in changes)
+
+
+def _counts(change: Change, found: Sequence[dict[str, Json]]) -> bool:
+    """A capability that one plan does not use is no other version of it."""
+    return not change.name.startswith("capability ") or all(change.name in facts for facts in found)
+
+
+def _short(name: str, one: Json, other: Json) -> tuple[Json, Json]:
+    """A policy is large and only its change is of interest."""
+    return ("before", "changed") if name == "policy" and one and other else (one, other)
+
+
+# Decisions
+
+
+def _decided(one: Iterable[Decision], other: Iterable[Decision]) -> tuple[DecisionPair, ...]:
+    """What people decided about the same thing, where they did not say the same."""
+    sides: tuple[dict[tuple[str, str, int], list[Decision]], ...] = ({}, {})
+    for by_place, listed in zip(sides, (one, other), strict=True):
+        for decision in listed:
+            by_place.setdefault(decision.place, []).append(decision)
+    return tuple(
+        DecisionPair(place[1], tuple(sides[0].get(place, ())), tuple(sides[1].get(place, ())))
+        for place in dict.fromkeys([*sides[0], *sides[1]])
+        if _words(sides[0].get(place, ())) != _words(sides[1].get(place, ()))
+    )
+
+
+def _words(listed: Iterable[Decision]) -> list[tuple[str, str, Json]]:
+    return [(decision.by, decision.said, decision.fields) for decision in listed]
+
+
+def _spoken(pairs: Iterable[DecisionPair]) -> dict[str, str]:
+    """By task what people said in both runs, as one sentence."""
+    told: dict[str, str] = {}
+    for pair in pairs:
+        sides = ("; ".join(map(decision_text, side)) or "no decision" for side in (pair.one, pair.other))
+        if pair.task:
+            told.setdefault(pair.task, "people decided otherwise: {}, then {}".format(*sides))
+    return told
