@@ -182,7 +182,7 @@ class Follower:
         return changed
 
     def _fold(self, changed: frozenset[str]) -> None:
-        """Fold what is going on, a piece at a time: whoever asks meanwhile waits for one of them."""
+        """Fold what is going on, a piece at a time: a caller that asks meanwhile waits for one of them."""
         for run in changed:
             with suppress(PlanrunnerError):  # the next look says why
                 while not self._stop.is_set() and self.summaries.fold(run, PIECE):

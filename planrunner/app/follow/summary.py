@@ -12,8 +12,10 @@ from planrunner.machine.budgets import read_ledger
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.state import State
+from planrunner.views.digest import RunSummary
 from planrunner.views.gates import gate_facts
-from planrunner.views.status import has_failed, is_dry, shown_counts, shown_status, waiting
+from planrunner.views.run import listed_object
+from planrunner.views.status import has_failed, is_dry, rfc3339, shown_counts, shown_status, waiting
 
 Json = Any
 
@@ -90,6 +92,34 @@ def bare(head: Head, leased: bool, problem: str = "") -> Summary:
         *(head.number, head.run, head.plan_id, head.plan_digest, status, "", head.created, head.ended),
         *(head.last_seq, leased),
         problem=problem,
+    )
+
+
+def summary_object(summary: Summary) -> dict[str, Json]:
+    """A run of a list as data: what ``runs --json`` says of it, and what lists show beside."""
+    return {
+        **listed_object(_listed(summary)),
+        "title": summary.title,
+        "plan_file": summary.plan_file or None,
+        "started_by": summary.started_by,
+        "revision_number": summary.revision_number,
+        "last_seq": summary.last_seq,
+        **({"dry_run": True} if summary.dry else {}),
+        "tasks": summary.counts,
+        "waiting": list(summary.waits),
+        "gates": len(summary.gates),
+        "decided": dict(summary.decided),
+        "failed": {"task": summary.failed[0], "detail": summary.failed[1]} if summary.failed[0] else None,
+        "due": rfc3339(summary.due),
+        "spent": summary.spent._asdict(),
+        **({"problem": summary.problem} if summary.problem else {}),
+    }
+
+
+def _listed(summary: Summary) -> RunSummary:
+    return RunSummary(
+        *(summary.run, summary.plan_id, summary.revision, summary.status, summary.reason),
+        *(summary.created, summary.ended),
     )
 
 

@@ -1,0 +1,152 @@
+"""Summaries of single runs, each made of a state that is folded on from where it ended the last time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from planrunner.app.follow.summary import Summary, bare, summarised
+from planrunner.app.history.show import parked
+from planrunner.app.history.state import begun
+from planrunner.errors import PlanrunnerError
+from planrunner.journal.ports import Journal
+from planrunner.journal.records import Head
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.machine.statuses import IllegalMove
+
+FOLDED = 200_000
+"""Tasks of all states together that stay folded. States that were used longest ago go first, and are folded again when
+their run continues."""
+
+KEPT = 5_000
+"""Summaries of runs that have ended which stay in memory."""
+
+
+class _Folded:
+    """The state of a run up to the entry ``seq``."""
+
+    __slots__ = ("seq", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.seq = 0
+
+
+class Folds:
+    """The summaries by the number of their run; one thread at a time uses it.
+
+    ``read`` gives a journal that is open for reading in the thread that asks. Of a run that has ended the summary is
+    kept and the state is not.
+    """
+
+    def __init__(self, read: Callable[[], Journal]) -> None:
+        self._read = read
+        self._states: OrderedDict[int, _Folded] = OrderedDict()
+        self._tasks = 0
+        self._open: dict[int, Summary] = {}
+        self._ended: OrderedDict[int, Summary] = OrderedDict()
+        self._parked: dict[int, tuple[int, str]] = {}
+        self._problems: dict[int, tuple[int, str]] = {}
+
+    def summary(self, head: Head, leased: bool) -> Summary:
+        """The summary of a run at the entry where ``head`` ends; made where there is none yet."""
+        known = self._known(head, leased)
+        if known is not None:
+            return known
+        summary = self._made(head, leased)
+        self._parked.pop(head.number, None)
+        if not head.status or leased:
+            self._open[head.number] = summary
+            return summary
+        self._open.pop(head.number, None)
+        self._release(head.number)
+        self._ended[head.number] = summary
+        if len(self._ended) > KEPT:
+            self._ended.popitem(last=False)
+        return summary
+
+    def status(self, head: Head, leased: bool) -> str:
+        """The status alone; of a run that was not folded yet its last entry is enough."""
+        if leased or head.status:
+            return "running" if leased else head.status
+        known = self._known(head, leased)
+        if known is not None:
+            return known.status
+        seq, status = self._parked.get(head.number, (0, ""))
+        if seq != head.last_seq:
+            status, _ = parked(self._read(), head.run, head.last_seq)
+            self._parked[head.number] = head.last_seq, status
+        return status
+
+    def advance(self, head: Head, leased: bool, most: int) -> bool:
+        """Fold the next entries of a run that has not ended, ``most`` at most; whether there are more."""
+        if head.status and head.number not in self._open:
+            return False
+        folded = self._states.get(head.number)
+        seq = most + (folded.seq if folded is not None else 0)
+        if seq >= head.last_seq or head.number in self._problems:
+            self.summary(head, leased)
+            return False
+        try:
+            self._state(head._replace(last_seq=seq))
+        except IllegalMove:
+            return False  # the summary says so
+        return True
+
+    def drop(self, number: int) -> None:
+        """Forget a run that was removed."""
+        for known in (self._open, self._ended, self._parked, self._problems):
+            known.pop(number, None)
+        self._release(number)
+
+    def outdate(self, number: int) -> None:
+        """Make the summary of a run that had ended again."""
+        self._ended.pop(number, None)
+
+    def _known(self, head: Head, leased: bool) -> Summary | None:
+        known = self._open.get(head.number) or self._ended.get(head.number)
+        if known is None or (known.last_seq, known.leased, known.ended) != (head.last_seq, leased, head.ended):
+            return None
+        return known
+
+    def _made(self, head: Head, leased: bool) -> Summary:
+        seq, problem = self._problems.get(head.number, (0, ""))
+        if problem and seq == head.last_seq:
+            return bare(head, leased, problem)
+        try:
+            return summarised(self._state(head), head, leased)
+        except (PlanrunnerError, IllegalMove) as error:
+            self._release(head.number)
+            self._problems[head.number] = head.last_seq, str(error)
+            return bare(head, leased, str(error))
+
+    def _state(self, head: Head) -> State:
+        """The state of a run at the entry where ``head`` ends. One that was folded further is folded again: a summary
+        and its number belong together."""
+        journal = self._read()
+        folded = self._states.get(head.number)
+        if folded is None or folded.seq > head.last_seq:
+            self._release(head.number)
+            folded = _Folded(begun(journal, head.run))
+        else:
+            self._release(head.number)
+        if folded.seq < head.last_seq:
+            for entry in journal.entries(head.run, folded.seq):
+                if entry.seq > head.last_seq:
+                    break
+                evolve(folded.state, entry.event, entry.at)
+                folded.seq = entry.seq
+        self._hold(head.number, folded)
+        return folded.state
+
+    def _hold(self, number: int, folded: _Folded) -> None:
+        self._states[number] = folded
+        self._tasks += len(folded.state.tasks)
+        while self._tasks > FOLDED and len(self._states) > 1:
+            self._release(next(iter(self._states)))
+
+    def _release(self, number: int) -> None:
+        folded = self._states.pop(number, None)
+        if folded is not None:
+            self._tasks -= len(folded.state.tasks)
