@@ -16,7 +16,7 @@ from planrunner.plan.model import Capability
 from planrunner.plan.policy_checks import uses
 from planrunner.plan.rights import Level, Use, capability
 from planrunner.safety.project import levels, policy_records
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of
 from planrunner.views.run import task_object
 
 Json = Any
@@ -84,9 +84,8 @@ def _called(site: Site, name: str, given: dict[str, Json]) -> dict[str, Json]:
     request = ExecRequest(path, params, state=site.state, unattended=True, vouched=True, text=_plan(name, given))
     result = site.host.start(request).result()
     state = result.state
-    return document(
-        run_id=result.run_id, status=result.status, reason=state.reason, call=task_object(state, state.index[TASK])
-    )
+    told = {"run_id": result.run_id, "status": result.status, "reason": state.reason}
+    return document_of(told, {"call": task_object(state, state.index[TASK])})
 
 
 def _refuse(site: Site, name: str, given: dict[str, Json]) -> None:

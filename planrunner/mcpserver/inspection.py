@@ -30,7 +30,7 @@ from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview
 from planrunner.app.plans.reference import capability_object, rule_objects
 from planrunner.jsontext import read_json
 from planrunner.mcpserver.tool import OPTIONAL, PARAMS, RUN, Site, Tool, arguments_of, flag, inside, number, text, texts
-from planrunner.views.documents import document, document_of, listing
+from planrunner.views.documents import document_of, listing
 from planrunner.views.findings import findings_data
 from planrunner.views.progress.jsonl import entry_line
 from planrunner.views.run import listed_object
@@ -50,7 +50,7 @@ def plan_path(site: Site, word: str) -> str:
 
 
 def _plans(site: Site, given: Arguments) -> dict[str, Json]:
-    return document(plans=[{"path": path, "title": title} for path, title in project_plans()])
+    return listing("plans", [{"path": path, "title": title} for path, title in project_plans()])
 
 
 def _lint(site: Site, given: Arguments) -> dict[str, Json]:
@@ -77,7 +77,7 @@ def _capabilities(site: Site, given: Arguments) -> dict[str, Json]:
     told = [
         {"name": each.name, "summary": each.summary, "effect": each.effect} for each in catalogue(given.get("family"))
     ]
-    return document(capabilities=told)
+    return listing("capabilities", told)
 
 
 def _rule(site: Site, given: Arguments) -> dict[str, Json]:
@@ -114,14 +114,14 @@ def _logs(site: Site, given: Arguments) -> dict[str, Json]:
         room -= len(kept)
         cut = len(kept) < log.size()
         told.append({"task": log.task, "attempt": log.attempt, "text": kept.decode("utf-8", "replace"), "cut": cut})
-    return document(run_id=looked.row.run, logs=told[::-1])
+    return listing("logs", told[::-1], run_id=looked.row.run)
 
 
 def _events(site: Site, given: Arguments) -> dict[str, Json]:
     query = EntryQuery(tuple(given.get("types", ())), given.get("task", ""), given["after"], given["limit"])
     told = [read_json(entry_line(entry)) for _, entry in wanted(query, journal_entries(given["run"], site.state))]
     last = told[-1]["seq"] if told else given["after"]
-    return document(run_id=look(given["run"], site.state).row.run, events=told, after=last)
+    return listing("events", told, run_id=look(given["run"], site.state).row.run, after=last)
 
 
 def _artifacts(site: Site, given: Arguments) -> dict[str, Json]:

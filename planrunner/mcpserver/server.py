@@ -56,7 +56,7 @@ Report = Callable[[BaseException], str]
 
 def make_server(site: Site, report: Report) -> Server[Any]:
     """The server of a project. What it offers follows the settings of the project at each request; requests act for
-    whoever started the process."""
+    the account of the process."""
     who, profile = principal(), workspace().profile
     where = Workspace(site.root, site.state, profile)
 

@@ -14,7 +14,7 @@ from planrunner.errors import Denied, NextStep
 from planrunner.mcpserver.inspection import plan_path
 from planrunner.mcpserver.tool import OPTIONAL, PARAMS, RUN, Site, Tool, arguments_of, flag, number, text, texts
 from planrunner.plan.tasks import every
-from planrunner.views.documents import document, document_of
+from planrunner.views.documents import document_of
 from planrunner.views.revision import revision_object
 
 Json = Any
@@ -26,7 +26,9 @@ SOURCE = "mcp"
 
 def _asked(site: Site, item: Item) -> dict[str, Json]:
     site.work()
-    return document(run_id=item.run, act=item.act, queue=item.status, ahead=item.ahead, reason=item.reason)
+    return document_of(
+        {"run_id": item.run, "act": item.act, "queue": item.status, "ahead": item.ahead, "reason": item.reason}
+    )
 
 
 def _start(site: Site, given: Arguments) -> dict[str, Json]:
