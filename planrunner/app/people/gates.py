@@ -14,15 +14,16 @@ from planrunner.caller import principal
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import find_state
+from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
-from planrunner.machine.requests import has_changed
+from planrunner.machine.requests import Vote, has_changed, turned_away
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.nearest import nearest
+from planrunner.safety.project import read_project
 from planrunner.views.documents import document
 from planrunner.views.gates import (
     gate_objects,
@@ -149,6 +150,17 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     way = Hint(f"{hint} ", NextStep("gates", state.run_id), " lists them")
     return NotFound(f"run {state.run_id} has no gate `{name}`", way)
+
+
+def barred(found: Look, number: int) -> str:
+    """Why the caller may not decide the gate that a task waits at; empty where they may. The project says who has which
+    role; where it lists no people, the roles of the caller count."""
+    state, gate, who = found.state, found.state.tasks[number].gate, principal()
+    if gate is None or any(vote.by == who.name for vote in gate.votes):
+        return ""
+    people = read_project(str(state.environment.get("directory") or find_project(None))).people
+    roles = who.roles if people is None else tuple(people.get(who.name, ()))
+    return turned_away(state, gate, Vote(state.specs[number].id, "approve", who.name, roles=roles))
 
 
 class Voted(NamedTuple):

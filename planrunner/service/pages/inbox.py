@@ -1,0 +1,252 @@
+"""The inbox: what waits for people, and the page of one question with the form that decides it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.summary import Summary
+from planrunner.app.history.show import Look, look
+from planrunner.app.people.gates import barred, vote
+from planrunner.app.runs.control import steer
+from planrunner.errors import (
+    MISMATCH,
+    Denied,
+    Hint,
+    NextStep,
+    NotFound,
+    PlanrunnerError,
+    RecordMismatch,
+    RunHeld,
+    UsageError,
+)
+from planrunner.machine.windows import windows
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
+from planrunner.service.following import HereFollower, framed
+from planrunner.service.forms import Form, HereForm
+from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
+from planrunner.views.page.gate import gate_page
+from planrunner.views.page.inbox import (
+    Item,
+    address_of,
+    budget_page,
+    item_of,
+    may_decide,
+    watchdog_page,
+    window_page,
+)
+from planrunner.views.page.render import rendered
+from planrunner.views.page.runs import query_of
+from planrunner.views.page.signs import Sign
+
+Json = Any
+
+router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+LIMIT = 50
+"""Questions of a page."""
+
+
+class Here(NamedTuple):
+    """What every page of the inbox needs."""
+
+    project: Project
+    visitor: Visitor
+    follower: Follower
+
+
+@router.get("/inbox", response_class=HTMLResponse)
+def inbox(
+    project: HereProject, visitor: HereVisitor, follower: HereFollower, show: str = "mine", after: int = 0
+) -> str:
+    """What waits; the first of it is shown as a whole."""
+    here = Here(project, visitor, follower)
+    every = list(_items(here))
+    wanted = every if show == "all" else [each for each in every if each.mine]
+    first = wanted[after] if after < len(wanted) else None
+    if first is None:
+        return _page(here, every, show, after, {"kind": ""})
+    try:
+        with behalf(visitor, project):
+            shown = _question(here, first.run, first.name)
+    except PlanrunnerError as error:  # it was decided meanwhile, or its record cannot be read
+        shown = {"kind": "", "problem": error.message}
+    return _page(here, every, show, after, {**shown, "chosen": first.address})
+
+
+@router.get("/inbox/{run}/{name:path}", response_class=HTMLResponse)
+def question(run: str, name: str, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> str:
+    """One question: a gate, a review window, a budget, or a task that runs for long."""
+    here = Here(project, visitor, follower)
+    with behalf(visitor, project):
+        shown = _question(here, run, name)
+    return _page(here, list(_items(here)), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
+
+
+@router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
+def decide(
+    run: str, name: str, project: HereProject, visitor: Decider, follower: HereFollower, form: HereForm
+) -> Response:
+    """Decide a question, for exactly what the form shows."""
+    here = Here(project, visitor, follower)
+    address = f"/{project.name}{address_of(run, name)}"
+    with behalf(visitor, project):
+        try:
+            _decide(visitor, run, name, form)
+        except NotFound:
+            raise
+        except PlanrunnerError as error:
+            shown = _question(here, run, name, form)
+            more = {"problem": _sentence(error), "chosen": address_of(run, name), "picked": True}
+            status = 403 if isinstance(error, Denied) else 422 if type(error) is UsageError else 409
+            return HTMLResponse(_page(here, list(_items(here)), "all", 0, {**shown, **more}), status)
+    return RedirectResponse(address, 303)
+
+
+def _sentence(error: PlanrunnerError) -> str:
+    message = error.message[:1].upper() + error.message[1:]
+    if isinstance(error, RecordMismatch):
+        return f"{message}. Nothing was decided; this page shows what is asked at this time."
+    return f"{message}." if not message.endswith(".") else message
+
+
+def _items(here: Here) -> Iterator[Item]:
+    """Every question of the project, those of the newest run first; the gates of a review window as one."""
+    who, now = here.visitor.principal, time.time()
+    for run in here.follower.summaries.waiting():
+        seen: set[str] = set()
+        for fact in run.gates:
+            window = str(fact.get("window") or "")
+            if window in seen:
+                continue
+            if window:
+                seen.add(window)
+                fact = _window_fact(run, window, fact)
+            head = {"id": run.run, "title": run.title or run.plan_id}
+            since = fact.get("since")
+            yield item_of(head, fact, since, now, may_decide(fact, who.name, who.roles, run.started_by))
+
+
+def _window_fact(run: Summary, window: str, first: dict[str, Json]) -> dict[str, Json]:
+    gates = [fact for fact in run.gates if fact.get("window") == window]
+    if len(gates) == 1:
+        return first
+    return {**first, "gate": window, "ask": f"{window}: {len(gates)} gates to review together", "need": 1}
+
+
+def _page(here: Here, every: list[Item], show: str, after: int, shown: dict[str, Json]) -> str:
+    wanted = every if show == "all" else [each for each in every if each.mine]
+    values: dict[str, Json] = {"may": "", "problem": "", "comment": "", "chosen": "", "picked": False, **shown}
+    mine = sum(each.mine for each in every)
+    more = query_of(show=show, after=after + LIMIT) if after + LIMIT < len(wanted) else ""
+    return rendered(
+        "inbox.html",
+        framed(here.follower, here.project, here.visitor, "inbox"),
+        heading=f"Inbox: {mine} for you" if mine else "Inbox",
+        items=wanted[after : after + LIMIT],
+        show=show,
+        mine=mine,
+        total=len(every),
+        more=f"/{here.project.name}/inbox{more}" if more else "",
+        **values,
+    )
+
+
+_DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok", "Passed")}
+
+
+def _question(here: Here, run: str, name: str, form: Form | None = None) -> dict[str, Json]:
+    """What a question shows, for the template. Raises NotFound."""
+    found, now = look(run, here.project.state), time.time()
+    state, comment = found.state, (form or {}).get("comment", "")
+    number = state.index.get(name)
+    if number is not None and state.tasks[number].gate is not None and number not in waiting_watchdogs(state):
+        gate = gate_page(state, found.entries, number, now, form)
+        decided = state.tasks[number].gate
+        verdict = "" if decided is None else decided.decision or decided.verdict
+        return {
+            "kind": "gate",
+            "gate": gate,
+            "may": barred(found, number) if gate.waits else "",
+            "comment": comment,
+            "outcome_sign": _DECIDED.get(verdict, Sign("bad", "bad", "Rejected")),
+            "continues": _continues(found),
+        }
+    opened = windows(state, waiting_gates(state))
+    if name in opened:
+        window = opened[name]
+        pages = tuple(gate_page(state, found.entries, each, now) for each in window.waiting)
+        return {"kind": "window", "window": window_page(state, window, pages), "comment": comment}
+    if number is not None and number in waiting_watchdogs(state):
+        ask = str(watchdog_object(state, number)["ask"])
+        return {"kind": "watchdog", "watchdog": watchdog_page(state, number, ask), "comment": comment}
+    limits = [each for each in waiting_budgets(state, now) if each.name == name]
+    if limits:
+        return {"kind": "budget", "budget": budget_page(state, limits), "comment": comment}
+    hint = Hint("it may have been decided: ", NextStep("show", found.row.run))
+    raise NotFound(f"run {found.row.run} asks nothing as `{name}`", hint)
+
+
+def _continues(found: Look) -> str:
+    if found.row.status:
+        return f"The run has ended: {found.row.status}."
+    if found.row.leased:
+        return "The run is going on."
+    return "The run continues as soon as a slot is free."
+
+
+# Deciding
+
+
+def _decide(visitor: Visitor, run: str, name: str, form: Form) -> None:
+    """Carry out what a form asks. Raises what the use cases raise, and UsageError for a form that lacks something."""
+    answer, comment = form.get("decision", ""), form.get("comment", "").strip()
+    if answer == "cancel":
+        steered = steer(run, "cancel", {"task": name, "reason": comment}, None)
+        if not steered.answer.applied:
+            raise UsageError(steered.answer.message)
+        return
+    if answer in ("reject", "rework") and not comment and not any(key.startswith("add.") for key in form):
+        raise UsageError("a rejection needs a comment: say why, for the person or the task that reads it")
+    voted = vote(run, name, _body(visitor, answer, comment, form), None)
+    refused = next((one.steered.answer for one in voted if not one.steered.answer.applied), None)
+    if refused is not None:
+        raise (RecordMismatch if refused.code == MISMATCH else _kind(refused.code))(refused.message)
+
+
+def _kind(code: int) -> type[PlanrunnerError]:
+    return {Denied.exit_code: Denied, RunHeld.exit_code: RunHeld}.get(code, UsageError)
+
+
+def _body(visitor: Visitor, answer: str, comment: str, form: Form) -> dict[str, Json]:
+    if answer not in ("approve", "answer", "reject", "rework"):
+        raise UsageError(f"`{answer}` is not a decision: it is approve, answer, reject or rework")
+    verdict = "reject" if answer in ("reject", "rework") else "approve"
+    body: dict[str, Json] = {"verdict": verdict, "reason": comment, "roles": list(visitor.principal.roles)}
+    if verdict == "reject":
+        return {**body, "shown": form.get("shown", ""), "rework": answer == "rework"}
+    if amounts := _amounts(form):
+        return {**body, "add": amounts}
+    fields = {key[2:]: value for key, value in form.items() if key.startswith("f.") and value != ""}
+    return {**body, "shown": form.get("shown", ""), "choice": form.get("choice", ""), "fields": fields}
+
+
+def _amounts(form: Form) -> dict[str, float]:
+    """What is added to budgets: dollars, seconds or a number. Raises UsageError."""
+    readers = {"cost": parse_money, "time": parse_duration}
+    amounts: dict[str, float] = {}
+    for key, value in form.items():
+        what = key.removeprefix("add.")
+        if what == key or not value.strip():
+            continue
+        read = readers.get(what, parse_count)(value.strip())
+        if read is None or read <= 0:
+            raise UsageError(f"`{value}` cannot be added to the budget `{what}`")
+        amounts[what] = float(read)
+    return amounts

@@ -1,0 +1,123 @@
+"""The list of runs, the way to a run, a plan or a gate by its name, and the stream that keeps lists live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+
+from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.summaries import RunFilter, Summaries
+from planrunner.app.plans.files import project_plans
+from planrunner.service.context import HereProject, HereVisitor, behalf
+from planrunner.service.following import HereFollower, framed, waiting_for
+from planrunner.views.page.inbox import address_of
+from planrunner.views.page.render import rendered
+from planrunner.views.page.runs import query_of, read_filter, run_line
+from planrunner.views.page.signs import run_sign
+
+router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+LIMIT = 25
+"""Runs of a page."""
+
+
+class Tab(NamedTuple):
+    """A way to see a part of the runs, with how many there are."""
+
+    word: str
+    query: str
+    count: int
+    current: bool
+    icon: str = ""
+    state: str = ""
+
+
+@router.get("/runs", response_class=HTMLResponse)
+def runs(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "", after: int = 0) -> str:
+    """The runs of a project, the newest first."""
+    wanted, now = read_filter(q), time.time()
+    asked = RunFilter(wanted.status, wanted.plan, wanted.by, wanted.text)
+    page = follower.summaries.page(asked, LIMIT, after or None)
+    counts = follower.summaries.counts()
+    return rendered(
+        "runs.html",
+        framed(follower, project, visitor, "runs"),
+        lines=[run_line(each, now) for each in page.runs],
+        tabs=_tabs(counts, q, waiting_for(follower, visitor)),
+        query=q,
+        problem=wanted.problem or follower.problem,
+        again=query_of(q=q),
+        older=query_of(q=q, after=page.after) if page.after else "",
+        first=not after,
+        newest=page.newest,
+        total=sum(counts.values()),
+        now=now,
+    )
+
+
+def _tabs(counts: dict[str, int], query: str, mine: int) -> list[Tab]:
+    named = [("Running", "status:running", "running"), ("Waiting", "status:waiting", "blocked")]
+    named += [("Failed", "status:failed", "failed"), ("Succeeded", "status:succeeded", "completed")]
+    tabs = [Tab("All", "", sum(counts.values()), not query)]
+    for word, asked, status in named:
+        sign = run_sign(status)
+        tabs.append(Tab(word, query_of(q=asked), counts.get(status, 0), query == asked, sign.icon, sign.state))
+    return tabs
+
+
+@router.get("/go", response_class=RedirectResponse)
+def go(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "") -> RedirectResponse:
+    """The page of what a name means: a run by its id or a part of it, a plan by its file, a gate that waits; the runs
+    that the words fit where it is none of those."""
+    with behalf(visitor, project):
+        plans = [path for path, _ in project_plans()]
+    return RedirectResponse(f"/{project.name}{place_of(q.strip(), follower.summaries, plans)}", 303)
+
+
+def place_of(name: str, summaries: Summaries, plans: list[str]) -> str:
+    """Where the page shows what a name means, below the address of the project."""
+    if not name:
+        return "/runs"
+    if name == "last":
+        newest = summaries.page(limit=1).runs
+        return f"/runs/{newest[0].run}" if newest else "/runs"
+    if name in plans or (alike := [path for path in plans if _is_plan(path, name)]) and len(alike) == 1:
+        return f"/plans/{name if name in plans else alike[0]}"
+    waiting = [
+        address_of(run.run, str(fact["gate"]))
+        for run in summaries.waiting()
+        for fact in run.gates
+        if fact["gate"] == name
+    ]
+    if len(waiting) == 1:
+        return waiting[0]
+    matching = summaries.page(RunFilter(text=name), 2).runs
+    if len(matching) == 1 and name in matching[0].run:
+        return f"/runs/{matching[0].run}"
+    return f"/runs{query_of(q=name)}"
+
+
+def _is_plan(path: str, name: str) -> bool:
+    last = path.rpartition("/")[2]
+    return name in (last, last.partition(".")[0]) or path.endswith(f"/{name}")
+
+
+@router.get("/live")
+async def live(request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> StreamingResponse:
+    """A line for each change of the runs of a project, as server-sent events; a page that shows a list asks for itself
+    again then."""
+    return StreamingResponse(_changes(request, follower), media_type="text/event-stream")
+
+
+async def _changes(request: Request, follower: Follower) -> AsyncIterator[str]:
+    version = follower.summaries.version
+    yield f"retry: 2000\ndata: {version}\n\n"
+    while await follower.changed(version):
+        version = follower.summaries.version
+        yield f"data: {version}\n\n"
+        if await request.is_disconnected():
+            return
