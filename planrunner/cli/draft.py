@@ -12,10 +12,11 @@ from planrunner.app.drafts.draft import Draft, DraftRequest, again, draft, write
 from planrunner.app.runs.execute import Silent
 from planrunner.cli import runner
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ADDABLE, PROGRESS, ExecOptions, Pairs, json_option, pairs, parse_amount
+from planrunner.cli.options import PROGRESS, ExecOptions, Pairs, json_option, pairs
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import INVALID, OK, UsageError
+from planrunner.plan.expressions.quantities import ADDABLE, parse_amount
 from planrunner.plan.nearest import nearest
 from planrunner.views.draft import Shown, draft_document, draft_lines, next_command
 

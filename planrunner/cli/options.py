@@ -10,22 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+from planrunner.plan.expressions.quantities import parse_amount, parse_duration
 
 Command = Callable[..., Any]
-
-ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
-
-
-def parse_amount(what: str, text: str) -> float | None:
-    """Seconds, dollars or a count; None for any other text, or 0."""
-    if what not in ADDABLE:
-        return None
-    parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
-    more = parse(text)
-    if more is None and what == "cost":
-        more = parse_count(text)
-    return more or None
 
 
 def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:

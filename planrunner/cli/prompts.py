@@ -16,7 +16,7 @@ from planrunner.app.people.gates import Ballots
 from planrunner.app.runs.doubts import Doubt, open_doubts
 from planrunner.app.runs.execute import RunResult, Watch, warn
 from planrunner.caller import principal
-from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
+from planrunner.cli.options import Pairs, ResumeOptions
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.escapes import harmless
@@ -26,6 +26,7 @@ from planrunner.machine.events import Entry
 from planrunner.machine.requests import Vote, turned_away
 from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import Window, shown, windows
+from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry

@@ -10,12 +10,15 @@ from fastapi.staticfiles import StaticFiles
 from planrunner import __version__
 from planrunner.service import health
 from planrunner.service.context import Project
-from planrunner.service.pages import entry
+from planrunner.service.following import Followers
+from planrunner.service.pages import entry, inbox, lists
 from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     entry.router,
+    lists.router,
+    inbox.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 
@@ -33,6 +36,7 @@ def make_app(projects: Sequence[Project]) -> FastAPI:
         redirect_slashes=False,
         strict_content_type=True,
     )
+    app.state.followers = Followers()
     app.state.projects = {project.name: project for project in projects}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)

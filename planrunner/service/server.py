@@ -86,6 +86,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     try:
         _Server(config, lambda: ready(access), app).run(sockets=[place.socket])
     finally:
+        app.state.followers.close()
         launcher.close()
 
 

@@ -161,3 +161,18 @@ _PARSERS: dict[Dimension, Callable[[str], float | None]] = {
     "money": parse_money,
     "percent": parse_percent,
 }
+
+
+ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
+"""What may be added to a budget."""
+
+
+def parse_amount(what: str, text: str) -> float | None:
+    """What is added to a budget: seconds, dollars or a count; None for any other text, or 0."""
+    if what not in ADDABLE:
+        return None
+    parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
+    more = parse(text)
+    if more is None and what == "cost":
+        more = parse_count(text)
+    return more or None

@@ -26,7 +26,7 @@ from planrunner.errors import (
     UsageError,
 )
 from planrunner.machine.windows import windows
-from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import Form, HereForm
@@ -164,7 +164,7 @@ _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok",
 def _question(here: Here, run: str, name: str, form: Form | None = None) -> dict[str, Json]:
     """What a question shows, for the template. Raises NotFound."""
     found, now = look(run, here.project.state), time.time()
-    state, comment = found.state, (form or {}).get("comment", "")
+    state, comment = found.state, "" if form is None else form.get("comment", "")
     number = state.index.get(name)
     if number is not None and state.tasks[number].gate is not None and number not in waiting_watchdogs(state):
         gate = gate_page(state, found.entries, number, now, form)
@@ -239,14 +239,13 @@ def _body(visitor: Visitor, answer: str, comment: str, form: Form) -> dict[str, 
 
 def _amounts(form: Form) -> dict[str, float]:
     """What is added to budgets: dollars, seconds or a number. Raises UsageError."""
-    readers = {"cost": parse_money, "time": parse_duration}
     amounts: dict[str, float] = {}
     for key, value in form.items():
         what = key.removeprefix("add.")
         if what == key or not value.strip():
             continue
-        read = readers.get(what, parse_count)(value.strip())
-        if read is None or read <= 0:
+        read = parse_amount(what, value.strip())
+        if read is None:
             raise UsageError(f"`{value}` cannot be added to the budget `{what}`")
-        amounts[what] = float(read)
+        amounts[what] = read
     return amounts

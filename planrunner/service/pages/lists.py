@@ -30,7 +30,7 @@ class Tab(NamedTuple):
 
     word: str
     query: str
-    count: int
+    number: int
     current: bool
     icon: str = ""
     state: str = ""
@@ -53,7 +53,6 @@ def runs(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: 
         again=query_of(q=q),
         older=query_of(q=q, after=page.after) if page.after else "",
         first=not after,
-        newest=page.newest,
         total=sum(counts.values()),
         now=now,
     )
@@ -85,7 +84,7 @@ def place_of(name: str, summaries: Summaries, plans: list[str]) -> str:
     if name == "last":
         newest = summaries.page(limit=1).runs
         return f"/runs/{newest[0].run}" if newest else "/runs"
-    if name in plans or (alike := [path for path in plans if _is_plan(path, name)]) and len(alike) == 1:
+    if name in plans or ((alike := [path for path in plans if _is_plan(path, name)]) and len(alike) == 1):
         return f"/plans/{name if name in plans else alike[0]}"
     waiting = [
         address_of(run.run, str(fact["gate"]))
@@ -107,7 +106,9 @@ def _is_plan(path: str, name: str) -> bool:
 
 
 @router.get("/live")
-async def live(request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> StreamingResponse:
+async def live(
+    request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower
+) -> StreamingResponse:
     """A line for each change of the runs of a project, as server-sent events; a page that shows a list asks for itself
     again then."""
     return StreamingResponse(_changes(request, follower), media_type="text/event-stream")
