@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from planrunner.app.follow.follower import Follower
 from planrunner.service.context import HereProject, Project, Visitor, frame
-from planrunner.views.page.inbox import may_decide
+from planrunner.views.page.inbox import may_decide, questions
 from planrunner.views.page.render import Frame
 
 
@@ -56,5 +56,5 @@ def waiting_for(follower: Follower, visitor: Visitor) -> int:
     """How many questions wait for this person."""
     name, roles = visitor.principal.name, visitor.principal.roles
     return sum(
-        may_decide(fact, name, roles, run.started_by) for run in follower.summaries.waiting() for fact in run.gates
+        may_decide(fact, name, roles, run.started_by) for run in follower.summaries.waiting() for fact in questions(run.gates)
     )

@@ -10,7 +10,6 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.follow.follower import Follower
-from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import Look, look
 from planrunner.app.people.gates import barred, vote
 from planrunner.app.runs.control import steer
@@ -38,6 +37,7 @@ from planrunner.views.page.inbox import (
     budget_page,
     item_of,
     may_decide,
+    questions,
     watchdog_page,
     window_page,
 )
@@ -120,24 +120,10 @@ def _items(here: Here) -> Iterator[Item]:
     """Every question of the project, those of the newest run first; the gates of a review window as one."""
     who, now = here.visitor.principal, time.time()
     for run in here.follower.summaries.waiting():
-        seen: set[str] = set()
-        for fact in run.gates:
-            window = str(fact.get("window") or "")
-            if window in seen:
-                continue
-            if window:
-                seen.add(window)
-                fact = _window_fact(run, window, fact)
+        for fact in questions(run.gates):
             head = {"id": run.run, "title": run.title or run.plan_id}
             since = fact.get("since")
             yield item_of(head, fact, since, now, may_decide(fact, who.name, who.roles, run.started_by))
-
-
-def _window_fact(run: Summary, window: str, first: dict[str, Json]) -> dict[str, Json]:
-    gates = [fact for fact in run.gates if fact.get("window") == window]
-    if len(gates) == 1:
-        return first
-    return {**first, "gate": window, "ask": f"{window}: {len(gates)} gates to review together", "need": 1}
 
 
 def _page(here: Here, every: list[Item], show: str, after: int, shown: dict[str, Json]) -> str:

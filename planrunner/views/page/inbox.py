@@ -3,7 +3,7 @@ tasks that run for too long, and review windows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -13,8 +13,8 @@ from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.machine.windows import Window
 from planrunner.machine.windows import shown as window_shown
-from planrunner.views.gates import suggestion, waiting_gates
-from planrunner.views.page.figures import count, rough
+from planrunner.views.gates import suggestion
+from planrunner.views.page.figures import rough
 from planrunner.views.page.gate import GatePage
 
 Json = Any
@@ -73,6 +73,21 @@ def address_of(run: str, name: str) -> str:
     return f"/inbox/{quote(run)}/{quote(name)}"
 
 
+def questions(facts: Iterable[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    """The questions of a run, the gates of a review window as one; each as ``views/gates.py`` gives a gate."""
+    every = list(facts)
+    seen: set[str] = set()
+    for fact in every:
+        window = str(fact.get("window") or "")
+        together = [other for other in every if window and other.get("window") == window]
+        if len(together) < 2:
+            yield fact
+        elif window not in seen:
+            seen.add(window)
+            ask = f"{window}: {len(together)} gates to review together"
+            yield {**fact, "gate": window, "ask": ask, "need": 1}
+
+
 def may_decide(fact: Mapping[str, Json], who: str, roles: Collection[str], starter: str) -> bool:
     """Whether a gate is for this person, by what the gate says of those who decide; the answer of the run decides in
     the end."""
@@ -127,8 +142,3 @@ def window_page(state: State, window: Window, pages: tuple[GatePage, ...]) -> Wi
 def _title(state: State) -> str:
     return state.plan.title or state.plan.id
 
-
-def waiting_words(state: State) -> Iterator[str]:
-    """``2 gates``: what waits in a run, for a sentence."""
-    if gates := len(waiting_gates(state)):
-        yield count(gates, "gate")

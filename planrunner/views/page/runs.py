@@ -10,7 +10,6 @@ from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
 from planrunner.views.page.figures import count, duration, moment
 from planrunner.views.page.signs import Sign, run_sign, task_sign
-from planrunner.views.status import counts_text
 
 Json = Any
 
@@ -190,8 +189,17 @@ def _now(run: Summarised, now: float) -> tuple[str, str]:
     if run.status == "paused" and run.due is not None:
         return "", f"continues at {moment(run.due, now)}"
     if run.status in ("paused", "cancelled"):
-        return "", run.detail or (run.reason if run.reason != run.status else "") or counts_text(run.counts)
-    return "", counts_text(run.counts)
+        return "", run.detail or (run.reason if run.reason != run.status else "") or _counted(run.counts)
+    return "", _counted(run.counts)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    """``10 succeeded, 2 not run``: in the words of the page."""
+    words: dict[str, int] = {}
+    for status, number in counts.items():
+        word = task_sign(status).word.lower()
+        words[word] = words.get(word, 0) + number
+    return ", ".join(f"{number:,} {word}" for word, number in words.items() if number)
 
 
 def _done(run: Summarised) -> int:
@@ -199,7 +207,7 @@ def _done(run: Summarised) -> int:
 
 
 def _track_label(run: Summarised) -> str:
-    return f"{_done(run)} of {count(sum(run.counts.values()), 'task')} settled: {counts_text(run.counts)}"
+    return f"{_done(run)} of {count(sum(run.counts.values()), 'task')} settled: {_counted(run.counts)}"
 
 
 def shapes(cells: Iterable[CellOf]) -> Iterable[Shape]:
