@@ -7,13 +7,11 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.errors import AGAIN, START_ONE, Hint, NextStep, NotFound, PlanrunnerError, StorageFailed
+from planrunner.journal.leases import JournalLock, turn
 from planrunner.journal.workspace import check_contents
-
-if TYPE_CHECKING:
-    from planrunner.journal.leases import JournalLock
 
 __all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
@@ -216,25 +214,31 @@ def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
             connection.execute("PRAGMA fullfsync=ON")
         check_layout(connection, path)
         if version < len(MIGRATIONS):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                before = _version(connection, path)  # asked again: another process may have been first
-                for statements in MIGRATIONS[before:]:
-                    for statement in statements:
-                        connection.execute(statement)
-                if before < CHAINED <= len(MIGRATIONS):
-                    begin(connection)
-                connection.execute(f"PRAGMA application_id={APPLICATION}")
-                connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            with turn(os.path.dirname(path)):
+                _migrate(connection, path, begin)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _migrate(connection: Connection, path: str, begin: Callable[[Connection], None]) -> None:
+    """Bring the tables up to date, all or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        before = _version(connection, path)  # asked again: another process may have been first
+        for statements in MIGRATIONS[before:]:
+            for statement in statements:
+                connection.execute(statement)
+        if before < CHAINED <= len(MIGRATIONS):
+            begin(connection)
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _write_ahead(connection: Connection) -> str:
@@ -329,8 +333,8 @@ class WriteAheadLog:
         """Called after a commit of so many rows: moves a long log into the database and empties it.
 
         After many small commits the log is moved too, but keeps its length and is written from its start again: they
-        touch the same few pages over and over, and a file that grows costs more. Either needs that no other writer has
-        the database open; until then the log grows.
+        touch the same few pages over and over, and a file that grows costs more. Either needs that no other process has
+        the database open for writing; until then the log grows.
         """
         self._commits += 1
         if rows >= _BULK or self._commits % _LOOK == 0:
@@ -338,7 +342,7 @@ class WriteAheadLog:
         if not self._full and self._commits < _MANY:
             return
         self._commits = 0  # where it is refused, the next try comes after as many commits again
-        if lock.alone():
+        if lock.quiet():
             try:
                 if _move_log(connection, "TRUNCATE" if self._full else "PASSIVE"):
                     self._full = False
@@ -369,14 +373,16 @@ class Store:
     def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection
         self._path = path
+        self._turn = turn(os.path.dirname(path))
 
     def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: Hint = ONCE_MORE) -> None:
         try:
-            if synchronous != "FULL":
-                self._connection.execute(f"PRAGMA synchronous={synchronous}")
-            self._connection.execute("BEGIN IMMEDIATE")
-            write()
-            self._connection.execute("COMMIT")
+            with self._turn:
+                if synchronous != "FULL":
+                    self._connection.execute(f"PRAGMA synchronous={synchronous}")
+                self._connection.execute("BEGIN IMMEDIATE")
+                write()
+                self._connection.execute("COMMIT")
         except BaseException as error:
             try:
                 if self._connection.in_transaction:

@@ -272,7 +272,8 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
     lock, _ = leases.open_lock(state, readonly=False)
     assert lock is not None, "a writer shares the lock"
     try:
-        return _adopt_shared(state, chain, broken, whole)
+        with leases.turn(state):
+            return _adopt_shared(state, chain, broken, whole)
     finally:
         lock.close()
 

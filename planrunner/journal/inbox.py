@@ -122,14 +122,8 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
     try:
         connection = open_database(state, _begin)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            if text:
-                connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, run, text))
-            else:
-                connection.execute("DELETE FROM notes WHERE name = ?", (name,))
-            if crc32(name.encode()) % _RARELY == 0:
-                connection.execute(_OVER, (time.time() - KEPT,))
-            connection.execute("COMMIT")
+            with leases.turn(state):
+                _keep(connection, run, name, text)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -137,6 +131,17 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
     finally:
         if lock is not None:
             lock.close()
+
+
+def _keep(connection: Connection, run: str, name: str, text: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if text:
+        connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, run, text))
+    else:
+        connection.execute("DELETE FROM notes WHERE name = ?", (name,))
+    if crc32(name.encode()) % _RARELY == 0:
+        connection.execute(_OVER, (time.time() - KEPT,))
+    connection.execute("COMMIT")
 
 
 def _begin(_: Connection) -> None:

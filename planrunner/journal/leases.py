@@ -12,7 +12,8 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from threading import RLock
 
 from planrunner.errors import AGAIN, START_ONE, Hint, NotFound, RunHeld, StorageFailed
 from planrunner.journal.records import Holder
@@ -212,30 +213,103 @@ def _stop(holder: str) -> str:
     return f"press Ctrl-C in its terminal, or `kill {number}`{there}"
 
 
+class _Shared:
+    """The lock of a database as this process has it: one descriptor, however many connections there are."""
+
+    __slots__ = ("descriptor", "users")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.users = 1
+
+
+_SHARED: dict[str, _Shared] = {}
+_TURNS: dict[str, RLock] = {}
+
+
+def turn(state: str) -> RLock:
+    """What a thread holds while it writes into the database of a state directory: by itself SQLite has those that wait
+    sleep, longer and longer, while others come first."""
+    return _TURNS.setdefault(os.path.abspath(state), RLock())
+
+
 class JournalLock:
-    """The lock of the database. Its file is never removed."""
+    """The lock of the database, which a process takes once for all its connections. Its file is never removed."""
 
     def __init__(self, state: str) -> None:
         """Share the lock; raises OSError where the file cannot be opened, StorageFailed after ``_PATIENCE``."""
-        path = os.path.join(state, "locks", "journal.lock")
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            self.share()
-        except BaseException:
-            self.close()
-            raise
+        self._path = os.path.join(state, "locks", "journal.lock")
+        self._turn = turn(state)
+        self._is_open = True
+        with self._turn:
+            shared = _SHARED.get(self._path)
+            if shared is not None and _is_at(shared.descriptor, self._path):
+                shared.users += 1
+                self._shared = shared
+                return
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._shared = _Shared(os.open(self._path, flags, 0o600))
+            try:
+                self._take_back()
+            except BaseException:
+                self.close()
+                raise
+            _SHARED[self._path] = self._shared
 
     def alone(self) -> bool:
-        """Try to become the only one who has the database open; ``share`` when done. Refused, it is shared again."""
-        if self._descriptor < 0:
-            return False
-        if self._take(fcntl.LOCK_EX):
-            return True
-        self.share()  # a refused conversion may have lost the lock
-        return False
+        """Try to become the only connection that has the database open for writing; ``share`` when done."""
+        return self._try_alone(among_threads=False)
+
+    def quiet(self) -> bool:
+        """Try to become the only process that has the database open for writing, while its other threads wait with
+        theirs; ``share`` when done."""
+        return self._try_alone(among_threads=True)
 
     def share(self) -> None:
-        """Let others open the database (again); waits while a process has it exclusively."""
+        """Let others write and open the database again; waits while a process has it exclusively."""
+        try:
+            self._take_back()
+        finally:
+            self._turn.release()
+
+    def close(self, disconnect: Callable[[], None] | None = None) -> None:
+        """Let go of the lock, after the connection is closed by ``disconnect``: the last one out empties the log, and nobody else has the
+        database open at that moment."""
+        with self._turn:
+            if not self._is_open:
+                return
+            self._is_open = False
+            try:
+                if disconnect is not None:
+                    if self._shared.users == 1:
+                        self._take(fcntl.LOCK_EX)  # if it is refused, another process is the last one out
+                    disconnect()
+            finally:
+                self._leave()
+
+    def _leave(self) -> None:
+        self._shared.users -= 1
+        if self._shared.users:
+            return
+        os.close(self._shared.descriptor)
+        if _SHARED.get(self._path) is self._shared:
+            del _SHARED[self._path]
+
+    def _try_alone(self, among_threads: bool) -> bool:
+        self._turn.acquire()
+        try:
+            wanted = self._is_open and (among_threads or self._shared.users == 1)
+            if wanted and self._take(fcntl.LOCK_EX):
+                return True
+            if wanted:
+                self._take_back()  # a refused conversion may have lost the lock
+        except BaseException:
+            self._turn.release()
+            raise
+        self._turn.release()
+        return False
+
+    def _take_back(self) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not self._take(fcntl.LOCK_SH):
             if time.monotonic() > deadline:
@@ -245,14 +319,9 @@ class JournalLock:
                 )
             time.sleep(0.005)
 
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
     def _take(self, how: int) -> bool:
         try:
-            fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
+            fcntl.flock(self._shared.descriptor, how | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _BUSY:
                 return False

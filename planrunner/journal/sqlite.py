@@ -318,14 +318,15 @@ class Journal(Records):
         """Close the database; the last one out moves the write-ahead log into it."""
         try:
             if self._lock is not None:
-                self._lock.alone()  # if it is refused, another process is the last one out
-            self._connection.close()  # SQLite empties the log itself when no other connection is left
+                self._lock.close(
+                    self._connection.close
+                )  # SQLite empties the log itself when no other connection is left
+            else:
+                self._connection.close()
         except (sqlite3.Error, OSError):
             pass  # what was acknowledged is in the log and will be found there
         finally:
             self._chain.close()
-            if self._lock is not None:
-                self._lock.close()
 
     def _advance(
         self,
