@@ -14,8 +14,8 @@ NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "logs", "tmp", "locks")
 """Made in this order: if the last one exists, all do, even while another process makes them."""
 
-FILES = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
-_ROLLBACK = FILES[-1]
+FILES = tuple(f"{name}.db{end}" for name in ("journal", "queue") for end in ("", "-wal", "-shm", "-journal"))
+_ROLLBACK = "-journal"
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 """How the log for undoing a write ends when it names a file that SQLite then deletes; ours spans one database and never
 does."""
@@ -140,7 +140,7 @@ def check_contents(state: str) -> list[tuple[str, int]]:
         if there.st_uid != os.geteuid():
             users = f"user {there.st_uid}, not to you (user {os.geteuid()})"
             raise StorageFailed(f"`{path}` belongs to {users}", f"look at it, then `chown {os.geteuid()} {path}`")
-        if name == _ROLLBACK and _ending(path) == _NAMES_ANOTHER:
+        if name.endswith(_ROLLBACK) and _ending(path) == _NAMES_ANOTHER:
             raise StorageFailed(
                 f"`{path}` names another file, which SQLite would delete: planrunner did not write it",
                 "look at where the state directory came from, then move that file away",
