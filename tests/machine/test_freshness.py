@@ -12,7 +12,7 @@ import pytest
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 from planrunner.app.runs.rerun import RerunRequest, rerun
-from planrunner.app.runs.resume import go_on
+from planrunner.app.runs.resume import Reopened, go_on
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import TasksReset
@@ -108,7 +108,7 @@ def test_what_was_undone_is_not_done_already(project: Project) -> None:
 def test_what_somebody_runs_again_is_done_again(project: Project) -> None:
     project.run()
     reset = TasksReset(("build",), "rerun", "ada")
-    result = go_on("last", str(project.folder / ".planrunner"), Silent(), lambda _: [reset], "rerun")
+    result = go_on(Reopened("last", lambda _: [reset], "rerun"), str(project.folder / ".planrunner"), Silent())
     assert (result.status, project.did()) == ("completed", 2)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 from planrunner.app.queue.items import Limits
+from planrunner.app.queue.store import Store
 from planrunner.app.runs.setup import has_settings
-from planrunner.safety.project import read_settings
+from planrunner.errors import PlanrunnerError
+from planrunner.safety.project import FILE, read_settings
 
 Json = Any
 
@@ -25,3 +29,54 @@ def limits_of(directory: str) -> Limits:
         rate.get("requests_per_minute"),
         rate.get("burst"),
     )
+
+
+class CurrentLimits:
+    """The limits of a project as its file says now. While the file has a fault those before it hold; ``problem`` says
+    what is wrong."""
+
+    __slots__ = ("_file", "_limits", "_root", "_seen", "problem")
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._file = os.path.join(root, FILE)
+        self._seen: tuple[int, ...] | None = None
+        self._limits = Limits()
+        self.problem = ""
+
+    def now(self) -> Limits:
+        mark = self._mark()
+        if mark != self._seen:
+            self._seen = mark
+            try:
+                self._limits, self.problem = limits_of(self._root), ""
+            except PlanrunnerError as error:
+                self.problem = error.message
+        return self._limits
+
+    def _mark(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def allowance(limits: Limits, store: Store, now: float | None = None) -> tuple[int, float]:
+    """How many runs may begin now by the limits on time, and the seconds until there may be more."""
+    if limits.per_minute is None:
+        return MANY, 60.0
+    at = time.time() if now is None else now
+    begun = store.begun_since(at - 60.0)
+    burst = min(limits.burst or limits.per_minute, limits.per_minute)
+    windows = ((limits.per_minute, 60.0), (burst, 60.0 * burst / limits.per_minute))
+    left, wait = MANY, 0.0
+    for most, seconds in windows:
+        inside = [each for each in begun if each > at - seconds]
+        left = min(left, most - len(inside))
+        if len(inside) >= most:
+            wait = max(wait, inside[len(inside) - most] + seconds - at)
+    return max(left, 0), wait if left <= 0 else 60.0
+
+
+MANY = 1_000_000

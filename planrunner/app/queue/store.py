@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.chain import known_chain
+from planrunner.journal.records import only_match
 from planrunner.journal.workspace import check_contents, check_state, prepare_state
 from planrunner.jsontext import read_json, write_json
 
@@ -35,7 +36,7 @@ _TABLES = (
         digest TEXT NOT NULL, request TEXT NOT NULL, asker TEXT NOT NULL, place TEXT NOT NULL, source TEXT NOT NULL,
         act TEXT NOT NULL, arguments TEXT NOT NULL, seal BLOB, priority INTEGER NOT NULL, ahead INTEGER NOT NULL,
         status TEXT NOT NULL, enqueued REAL NOT NULL, begun REAL, ended REAL, wakes REAL, seen INTEGER NOT NULL,
-        reason TEXT NOT NULL, code INTEGER
+        carried INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL, code INTEGER
     )""",
     "CREATE INDEX turns ON items (status, ahead, priority, number)",
     "CREATE INDEX begun ON items (begun)",
@@ -43,13 +44,16 @@ _TABLES = (
     "CREATE TABLE pauses (who TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL)",
 )
 """``ahead`` is 1 for what had its turn already: what a dead worker left, and parked runs that go on. ``seen`` is the
-last entry of the run when the worker last let go of it or took it. ``pauses`` has one row or none."""
+last entry of the run when it was asked for, first taken, or let go of; ``carried`` is 1 once what ``act`` says is known
+to have happened, so that the run only goes on. ``pauses`` has one row or none."""
 
-_COLUMNS = (
-    "number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, status, enqueued, begun,"
-    " ended, wakes, seen, reason, code"
+_ITEMS = (
+    "SELECT number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, status, enqueued,"
+    " begun, ended, wakes, reason, code, seen, ahead, carried FROM items"
 )
 _TURN = "ahead DESC, priority DESC, number"
+_PLACES = "SELECT run FROM items WHERE status = 'waiting' ORDER BY ahead DESC, priority DESC, number"
+_NOTE = "UPDATE items SET"
 _OVER: tuple[Status, ...] = ("done", "failed", "cancelled")
 _PATIENCE = 30.0
 """Seconds that a writer waits for another one; each writes for milliseconds."""
@@ -75,13 +79,16 @@ class Wish(NamedTuple):
 
 
 class Task(NamedTuple):
-    """An item with all that is needed to act on it. ``ours`` is whether its seal is the user's own."""
+    """An item with all that is needed to act on it. ``had_turn`` is whether it was taken before, ``is_carried`` whether
+    its act is known to have happened, ``ours`` whether its seal is the user's own."""
 
     item: Item
     request: dict[str, Json]
     where: Workspace
     arguments: dict[str, Json]
     seen: int
+    had_turn: bool
+    is_carried: bool
     ours: bool
 
 
@@ -96,13 +103,14 @@ class Store:
         self.path = os.path.join(state, FILE)
         self._lock = threading.RLock()
         self._turn = -1
-        if not readonly:
-            prepare_state(state)
         try:
             check_state(state)
-            check_contents(state)
         except FileNotFoundError:
-            raise _nothing(state) from None
+            if readonly:
+                raise _nothing(state) from None
+        if not readonly and not os.path.isdir(os.path.join(state, "locks")):  # made last of what belongs there
+            prepare_state(state)
+        check_contents(state)
         self._chain = known_chain(state)
         with self._named():
             self._connection = _opened(self.path, readonly)
@@ -138,7 +146,7 @@ class Store:
         """Put a wish into the queue, durably: its item, and whether it is new. Raises UsageError where ``most`` items
         wait already."""
         with self.writing(durable=True):
-            if wish.key and (known := self._ask(f"SELECT {_COLUMNS} FROM items WHERE key = ?", wish.key)):
+            if wish.key and (known := self._ask(f"{_ITEMS} WHERE key = ?", wish.key)):
                 return self._task(known[0]).item, False
             if most is not None and (waiting := self._count("waiting")) >= most:
                 raise full(waiting)
@@ -165,22 +173,22 @@ class Store:
         sealed = _sealed(wish)
         self._do(
             "UPDATE items SET plan = ?, digest = ?, request = ?, asker = ?, place = ?, source = ?, act = ?,"
-            " arguments = ?, seal = ?, priority = ?, ahead = 0, status = 'waiting', enqueued = ?, ended = NULL,"
-            " wakes = NULL, seen = ?, reason = '', code = NULL WHERE run = ?",
+            " arguments = ?, seal = ?, priority = ?, ahead = 0, carried = 0, status = 'waiting', enqueued = ?,"
+            " ended = NULL, wakes = NULL, seen = ?, reason = '', code = NULL WHERE run = ?",
             *(*sealed[1:], self._chain.seal("queue", *sealed), wish.priority, time.time(), wish.seen, wish.run),
         )
 
     def task(self, run: str) -> Task:
         """The item of a run, with what it asks for. Raises NotFound."""
-        rows = self._ask(f"SELECT {_COLUMNS} FROM items WHERE run = ?", run)
+        rows = self._ask(f"{_ITEMS} WHERE run = ?", run)
         if not rows:
-            raise NotFound(f"run {run} is not in the queue", Hint(NextStep("queue"), " lists what is"))
+            raise _unknown(run)
         return self._task(rows[0])
 
     def tasks(self, *statuses: Status, limit: int = -1) -> list[Task]:
         """Items of these statuses in the order in which they are taken."""
         marks = ", ".join("?" * len(statuses))
-        query = f"SELECT {_COLUMNS} FROM items WHERE status IN ({marks}) ORDER BY {_TURN} LIMIT ?"
+        query = f"{_ITEMS} WHERE status IN ({marks}) ORDER BY {_TURN} LIMIT ?"
         return [self._task(row) for row in self._ask(query, *statuses, limit)]
 
     def page(self, statuses: Sequence[Status], limit: int, after: int) -> list[Item]:
@@ -189,12 +197,37 @@ class Store:
         wanted = tuple(statuses) or (*OPEN, *_OVER)
         marks = ", ".join("?" * len(wanted))
         query = (
-            f"SELECT {_COLUMNS} FROM items WHERE status IN ({marks}) ORDER BY CASE status WHEN 'running' THEN 0"
+            f"{_ITEMS} WHERE status IN ({marks}) ORDER BY CASE status WHEN 'running' THEN 0"
             " WHEN 'waiting' THEN 1 WHEN 'parked' THEN 2 ELSE 3 END,"
             " CASE WHEN status IN ('done', 'failed', 'cancelled') THEN -coalesce(ended, 0) ELSE 0 END,"
             f" {_TURN} LIMIT ? OFFSET ?"
         )
         return [self._task(row).item for row in self._ask(query, *wanted, limit, after)]
+
+    def with_key(self, key: str) -> Item | None:
+        """The item that was asked for under a key."""
+        rows = self._ask(f"{_ITEMS} WHERE key = ?", key)
+        return self._task(rows[0]).item if rows else None
+
+    def find(self, wanted: str) -> str:
+        """The run that people mean: ``last``, an id, the start of one, or what follows its last hyphen. Raises
+        NotFound."""
+        rows = self._ask("SELECT run FROM items WHERE run = ?", wanted)
+        if not rows and wanted == "last":
+            rows = self._ask("SELECT run FROM items ORDER BY number DESC LIMIT 1")
+        if not rows and wanted:
+            rows = self._ask(
+                "SELECT run FROM items WHERE substr(run, 1, ?2) = ?1 OR substr(run, -?2 - 1) = '-' || ?1 LIMIT 9",
+                *(wanted, len(wanted)),
+            )
+        if not rows:
+            raise _unknown(wanted)
+        return only_match(wanted, [str(row[0]) for row in rows])
+
+    def places(self) -> dict[str, int]:
+        """How many items come before each that waits, by run."""
+        rows = self._ask(_PLACES)
+        return {row[0]: place for place, row in enumerate(rows)}
 
     def counts(self) -> dict[str, int]:
         """How many items there are of each status that has any."""
@@ -234,7 +267,7 @@ class Store:
     def note(self, run: str, status: Status, **fields: Json) -> None:
         """Write how an item stands; inside ``writing``."""
         names = ", ".join(f"{name} = ?" for name in ("status", *fields))
-        self._do(f"UPDATE items SET {names} WHERE run = ?", status, *fields.values(), run)
+        self._do(f"{_NOTE} {names} WHERE run = ?", status, *fields.values(), run)
 
     def touched(self) -> int:
         """A number that changes when another connection has written; costs microseconds."""
@@ -283,7 +316,7 @@ class Store:
 
     def _task(self, row: Sequence[Any]) -> Task:
         number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, *rest = row
-        status, enqueued, begun, ended, wakes, seen, reason, code = rest
+        status, enqueued, begun, ended, wakes, reason, code, seen, ahead, carried = rest
         name, roles, proof = read_json(asker)
         by = Principal(name, tuple(roles), proof)
         asked = read_json(request)
@@ -293,7 +326,7 @@ class Store:
         )
         sealed = (run, plan, digest, request, asker, place, source, act, arguments)
         ours = self._chain.key is None or seal == self._chain.seal("queue", *sealed)
-        return Task(item, asked, Workspace(*read_json(place)), read_json(arguments), seen, ours)
+        return Task(item, asked, Workspace(*read_json(place)), read_json(arguments), seen, ahead > 0, carried > 0, ours)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -316,6 +349,10 @@ def full(waiting: int) -> UsageError:
     )
 
 
+def _unknown(run: str) -> NotFound:
+    return NotFound(f"run `{run}` is not in the queue", Hint(NextStep("queue"), " lists what is"))
+
+
 def _nothing(state: str) -> NotFound:
     return NotFound(f"nothing was queued in `{state}`", Hint("put a run there: ", NextStep("queue", "add", "PLAN")))
 
@@ -323,7 +360,7 @@ def _nothing(state: str) -> NotFound:
 def _sealed(wish: Wish) -> tuple[str, ...]:
     """What of an item its seal covers."""
     return (
-        *(wish.run, wish.plan, wish.digest, write_json(wish.request), write_json([*wish.by[:1], *wish.by[1:]])),
+        *(wish.run, wish.plan, wish.digest, write_json(wish.request), write_json([*wish.by])),
         *(write_json([*wish.where]), wish.source, wish.act, write_json(wish.arguments)),
     )
 
@@ -365,10 +402,3 @@ def _alone(descriptor: int) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def positions(store: Store, waiting: Iterable[Item]) -> Callable[[str], int | None]:
-    """How many items come before one that waits, by its run."""
-    order = {task.item.run: place for place, task in enumerate(store.tasks("waiting"))}
-    del waiting
-    return order.get

@@ -2,6 +2,45 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from planrunner.app.queue.acting import act_for, last_entry
+from planrunner.app.queue.bell import Bell
+from planrunner.app.queue.items import Limits, Status
+from planrunner.app.queue.lease import WorkerLease
+from planrunner.app.queue.limits import CurrentLimits, allowance
+from planrunner.app.queue.parked import Parked
+from planrunner.app.queue.store import Store, Task
+from planrunner.app.runs.execute import RunResult
+from planrunner.app.runs.host import MOST, Host, HostedRun
+from planrunner.caller import acting
+from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed
+
+Json = Any
+
+LOOK = 0.1
+"""Seconds between two looks at what other processes have written."""
+STANDBY = 0.5
+"""Seconds between two tries to get the lease of a queue that another worker has."""
+_AT_ONCE = 32
+"""Items that are taken in one transaction."""
+_BREATHS = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds to wait after storage has failed, longer each time."""
+
+
+_FAULT = "a fault of planrunner keeps the queue from being worked off"
+
+
+class Ended(NamedTuple):
+    """A run that its thread has let go of, with what it came to."""
+
+    task: Task
+    result: RunResult | None
+    error: BaseException | None
+
 
 class Worker:
     """Works off the queue of a project in threads of its own until it is closed. ``root`` is the directory of the
@@ -11,22 +50,227 @@ class Worker:
     whoever asked for each run. What a dead worker left is taken up first.
     """
 
+    __slots__ = ("_bell", "_closed", "_lease", "_problem", "_root", "_state", "_thread", "_turns")
+
     def __init__(self, root: str, state: str) -> None:
-        raise NotImplementedError
+        self._root = root
+        self._state = state
+        self._bell = Bell(state)
+        self._lease: WorkerLease | None = None
+        self._closed = threading.Event()
+        self._problem = ""
+        self._thread: threading.Thread | None = None
+        self._turns: Turns | None = None
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def start(self) -> None:
         """Begin, in a thread. Raises StorageFailed for a state directory that cannot be used."""
+        Store(self._state).close()
+        self._lease = WorkerLease(self._state)
+        self._lease.take()
+        self._thread = threading.Thread(target=self._work, name="planrunner-queue")
+        self._thread.start()
 
     def close(self, timeout: float | None = None) -> None:
-        """Take nothing more, ask every run to stop (it is parked as by SIGTERM and goes on with the next worker), and
+        """Take nothing more, ask every run to stop (it is paused as by SIGTERM and goes on with the next worker), and
         wait ``timeout`` seconds at most for each."""
+        self._closed.set()
+        self._bell.ring()
+        turns = self._turns
+        if turns is not None:
+            turns.stop(timeout)
+        if self._thread is not None:
+            self._thread.join(timeout)
 
     @property
     def is_acting(self) -> bool:
         """Whether this worker has the lease of the queue; else another one has."""
-        return False
+        return self._lease is not None and self._lease.is_held
 
     @property
     def problem(self) -> str:
         """Why it cannot work at the moment, for people; empty where it can."""
-        return ""
+        return self._problem
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run goes on and none waits for its turn; parked ones may be there."""
+        return self._turns is not None and self._turns.is_idle
+
+    def _work(self) -> None:
+        lease, failures = self._lease, 0
+        assert lease is not None
+        try:
+            while not self._closed.is_set():
+                try:
+                    if lease.is_held or lease.take():
+                        self._take_turns()
+                        return
+                    self._problem, failures = "", 0
+                    self._closed.wait(STANDBY)
+                except Exception as error:  # the disk is full, say: people mend that, and the queue goes on
+                    self._problem = error.message if isinstance(error, PlanrunnerError) else f"{_FAULT}: {error!r}"
+                    self._closed.wait(_BREATHS[min(failures, len(_BREATHS) - 1)])
+                    failures += 1
+        finally:
+            lease.release()
+
+    def _take_turns(self) -> None:
+        with Store(self._state) as store:
+            turns = self._turns = self._turns or Turns(self._root, store, self._bell)
+            turns.store = store
+            turns.recover()
+            while not self._closed.is_set():
+                pause = turns.turn()
+                self._problem = turns.problem
+                self._bell.wait(pause)
+            turns.stop(None)
+            turns.settle()
+
+
+class Turns:
+    """What a worker does while it has the lease: turn after turn it notes which runs are over, wakes those that may go
+    on, and takes as many as there are slots."""
+
+    def __init__(self, root: str, store: Store, bell: Bell) -> None:
+        self.store = store
+        self.problem = ""
+        self._bell = bell
+        self._limits = CurrentLimits(root)
+        self._host = Host(MOST)
+        self._acting: dict[str, HostedRun] = {}
+        self._ended: deque[Ended] = deque()
+        self._parked = Parked(store.state)
+        self._stopping = False
+        self._not_before = 0.0
+        self._failures = 0
+        self.is_idle = False
+
+    def recover(self) -> None:
+        """Put what a dead worker left before everything else, and remember what is parked."""
+        with self.store.writing():
+            for task in self.store.tasks("running"):
+                if task.item.run not in self._acting:
+                    self.store.note(task.item.run, "waiting", ahead=1)
+        self._parked.forget()
+        for task in self.store.tasks("parked"):
+            self._parked.add(task.item.run, task.seen, task.item.wakes)
+
+    def turn(self) -> float:
+        """One turn; gives the seconds after which the next one is due at the latest."""
+        self.settle()
+        self._parked.look(self.store)
+        limits = self._limits.now()
+        pause = self._take(limits)
+        self.is_idle = not self._acting and not self._ended and not self.store.tasks("waiting", limit=1)
+        return min(pause, self._parked.pause(), LOOK)
+
+    def stop(self, timeout: float | None) -> None:
+        """Start nothing more and have every run stop."""
+        self._stopping = True
+        self._host.close(timeout)
+
+    def settle(self) -> None:
+        """Note what has become of the runs that were let go of."""
+        if not self._ended:
+            return
+        with self.store.writing():
+            while self._ended:
+                ended = self._ended.popleft()
+                self._acting.pop(ended.task.item.run, None)
+                self._note(ended)
+
+    def _note(self, ended: Ended) -> None:
+        run = ended.task.item.run
+        if ended.error is not None:
+            self._note_error(ended.task, ended.error)
+            return
+        result = ended.result
+        assert result is not None
+        self._failures = 0
+        if self._stopping and result.exit_code == TERMINATED:
+            return  # it still is on the list of this worker, and the next one goes on with it
+        if result.state.ended_at is not None:
+            status = _OVER[result.status]
+            self.store.note(
+                run, status, ended=time.time(), reason=result.state.reason, code=result.exit_code, carried=1
+            )
+            return
+        self._parked.park(self.store, run, result)
+
+    def _note_error(self, task: Task, error: BaseException) -> None:
+        """A run that could not start, or could not go on."""
+        run, now = task.item.run, time.time()
+        if isinstance(error, RunHeld):  # another process acts on it: this one looks again when that lets go
+            self._parked.note(self.store, run, task.seen, now + 1.0, error.message, error.exit_code)
+            return
+        if isinstance(error, StorageFailed):
+            self.problem = error.message
+            self._not_before = time.monotonic() + _BREATHS[min(self._failures, len(_BREATHS) - 1)]
+            self._failures += 1
+            self.store.note(run, "waiting", ahead=1, reason=error.message)
+            return
+        known = isinstance(error, PlanrunnerError)
+        message = error.message if isinstance(error, PlanrunnerError) else f"{type(error).__name__}: {error}"
+        code = error.exit_code if isinstance(error, PlanrunnerError) else INTERNAL
+        if (seen := last_entry(run, self.store.state)) and known:
+            if not self._parked.is_over(self.store, run):
+                self._parked.note(self.store, run, seen, None, message, code)
+            return
+        self.store.note(run, "failed", ended=now, reason=message, code=code)
+
+    def _take(self, limits: Limits) -> float:
+        """Take what has its turn; gives the seconds until more may be taken because of a limit on time."""
+        wait = self._not_before - time.monotonic()
+        if self._stopping or wait > 0:
+            return max(wait, 0.0) or LOOK
+        self.problem = self._limits.problem
+        if self.store.pause() is not None:
+            return LOOK
+        while True:
+            room = min((MOST if limits.concurrency is None else limits.concurrency) - len(self._acting), _AT_ONCE)
+            allowed, wait = allowance(limits, self.store)
+            tasks = self.store.tasks("waiting", limit=min(room, allowed)) if min(room, allowed) > 0 else []
+            if not tasks:
+                return wait
+            with self.store.writing():
+                for task in tasks:
+                    self._mark(task)
+            for task in tasks:
+                self._begin(task)
+
+    def _mark(self, task: Task) -> None:
+        now = time.time()
+        fields: dict[str, Json] = {"begun": task.item.begun or now, "wakes": None, "reason": ""}
+        if not task.had_turn and task.item.act != "start":
+            fields["seen"] = last_entry(task.item.run, self.store.state)
+        self.store.note(task.item.run, "running", **fields)
+
+    def _begin(self, task: Task) -> None:
+        item = task.item
+        if not task.ours:
+            message = "no planrunner of yours asked for it: it bears no seal of your audit key (`state.foreign`)"
+            with self.store.writing():
+                self.store.note(item.run, "failed", ended=time.time(), reason=message)
+            return
+        try:
+            with acting(item.by, task.where):
+                run = self._host.act(act_for(task, self.store))
+        except PlanrunnerError as error:
+            self._over(task, None, error)
+            return
+        self._acting[item.run] = run
+        run.when_over(lambda over: self._over(task, *over.outcome()))
+
+    def _over(self, task: Task, result: RunResult | None, error: BaseException | None) -> None:
+        self._ended.append(Ended(task, result, error))
+        self._bell.ring()
+
+
+_OVER: dict[str, Status] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}

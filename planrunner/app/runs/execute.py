@@ -93,6 +93,8 @@ class ExecRequest(NamedTuple):
     """Every task runs, whatever its ``fresh`` says."""
     text: bytes | None = None
     """The plan itself where it has no file; ``plan`` is what it is called then."""
+    run_id: str = ""
+    """The id that the run was promised; one that a run has already is a UsageError."""
 
 
 class RunResult(NamedTuple):
@@ -220,7 +222,57 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
+class Promised(NamedTuple):
+    """A run that could start: its plan, the text of that with its SHA-256, and the request with what a person has
+    allowed, so that nobody is asked again."""
+
+    plan: Plan
+    text: bytes
+    digest: str
+    request: ExecRequest
+
+
+def promise(request: ExecRequest) -> Promised:
+    """Look at all that ``execute`` looks at before a run begins, and begin none. Raises as ``execute`` does."""
+    registry = Registry(project=find_project(request.plan))
+    state_dir = find_state(request.plan, request.state)
+    with closing(journal_at(state_dir, False)) as journal:
+        ready, noted = admitted_plan(request, journal, registry)
+        _prospect(request, Site(journal, registry, state_dir, Silent(), request.unconfined), ready, noted)
+    trust = noted.get("trust", {})
+    if trust.get("by") == "asked":
+        request = request._replace(trust=trust["digest"])
+    text = ready.text.encode("utf-8", "surrogatepass")
+    return Promised(ready.plan, text, sha256(text).hexdigest(), request._replace(ask=None))
+
+
+class _Prospect(NamedTuple):
+    """A run that may begin: its state with the first entry folded, and the text that it is pinned to; ``imagined`` are
+    the effects of a dry run."""
+
+    state: State
+    first: Entry
+    stored: StoredPlan
+    clock: Clock
+    vault: Vault | None
+    imagined: Effects | None
+
+
 def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, Json]) -> RunResult:
+    state, first, stored, clock, vault, imagined = _prospect(request, site, ready, noted)
+    run_id, plan = state.run_id, state.plan
+    handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, first.at, stored), [first])
+    with Held(site, state, handle) as held:
+        site.watch.started(run_id, plan, state)
+        site.watch.event(first)
+        if (observers := site.registry.observer()) is not None:
+            observers(run_id, first)
+        effects = imagined or live(site, state, clock, handle.epoch, vault)
+        return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=ready.notices)
+
+
+def _prospect(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, Json]) -> _Prospect:
+    """Raises what keeps a run from beginning."""
     directory = find_project(request.plan)
     settings, most = run_settings(directory)
     request = request._replace(max_parallel=parallel_limit(request.max_parallel, ready.plan.max_parallel, most))
@@ -238,7 +290,7 @@ def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, 
 
         plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
-    run_id = new_run_id(now, os.urandom(8))
+    run_id = request.run_id or new_run_id(now, os.urandom(8))
     stored = kept_text(
         site.journal, StoredPlan(ready.digest, ready.text, request.plan, notation_of(request.plan), ready.compiled)
     )
@@ -266,15 +318,7 @@ def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, 
     state = State(plan, run_id)
     evolve(state, started, now)
     vault = None if request.dry_run else _ready(request, site, ready, state, directory, policy)
-    first = Entry(1, now, started)
-    handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, now, stored), [first])
-    with Held(site, state, handle) as held:
-        site.watch.started(run_id, plan, state)
-        site.watch.event(first)
-        if (observers := site.registry.observer()) is not None:
-            observers(run_id, first)
-        effects = imagined or live(site, state, clock, handle.epoch, vault)
-        return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=ready.notices)
+    return _Prospect(state, Entry(1, now, started), stored, clock, vault, imagined)
 
 
 def _ready(

@@ -58,9 +58,22 @@ class HostedRun:
         seconds."""
         return self._result.result(timeout)
 
+    def outcome(self) -> tuple[RunResult | None, BaseException | None]:
+        """What came of a run that is over: how it ended or parked, or what was raised."""
+        error = self._result.exception()
+        return (None, error) if error is not None else (self._result.result(), None)
+
+    def when_over(self, call: Callable[[HostedRun], None]) -> None:
+        """Have ``call`` called once ``is_over``: in the thread of the run, or at once where it is so already."""
+        self._result.add_done_callback(lambda _: call(self))
+
+    def _tell(self, run_id: str) -> None:
+        if not self._started.done():
+            self._started.set_result(run_id)
+
     def _act(self, act: Act, watch: Watch, over: Callable[[HostedRun], None]) -> None:
         try:
-            result = act(_Told(watch, self._started.set_result), self._switch)
+            result = act(_Told(watch, self._tell), self._switch)
             result = continued(result, watch, unattended=True, switch=self._switch)
         except BaseException as error:  # it belongs to the thread that asks for the result
             over(self)
@@ -104,7 +117,7 @@ class Host:
         """Start a run; it is in the journal on return. Paths are absolute, or relative to the working directory of the
         process. ``watch`` is called in the thread of the run. Raises what ``execute`` raises for a run that cannot
         start, and UsageError for a host that is full or closed."""
-        return self._begin(lambda seen, switch: execute(request, seen, switch=switch), watch)
+        return self._begun(self.act(lambda seen, switch: execute(request, seen, switch=switch), watch))
 
     def resume(
         self,
@@ -117,7 +130,7 @@ class Host:
         """Continue a run, with the arguments of ``runs.resume``; it acts on return. Raises as ``resume`` and
         ``start`` do."""
         how = manner or Manner(unattended=True)
-        return self._begin(lambda seen, switch: resume(run, settle, state, seen, how, switch), watch)
+        return self._begun(self.act(lambda seen, switch: resume(run, settle, state, seen, how, switch), watch))
 
     def close(self, timeout: float | None = None) -> None:
         """Ask every run to stop, and wait ``timeout`` seconds at most for each (None: until it has stopped)."""
@@ -131,7 +144,9 @@ class Host:
             except TimeoutError:
                 continue
 
-    def _begin(self, act: Act, watch: Watch | None) -> HostedRun:
+    def act(self, act: Act, watch: Watch | None = None) -> HostedRun:
+        """Have a use case act on a run in a thread of its own, and do not wait until it has begun. Raises UsageError
+        as ``start`` does."""
         run = HostedRun()
         with self._lock:
             if self._closed:
@@ -145,6 +160,10 @@ class Host:
         except RuntimeError as error:
             self._over(run)
             raise UsageError(f"the system lets no further run start here: {error}") from None
+        return run
+
+    @staticmethod
+    def _begun(run: HostedRun) -> HostedRun:
         run._started.result()
         return run
 

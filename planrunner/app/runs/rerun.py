@@ -10,9 +10,10 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.execute import RunResult, Watch, directory_of
-from planrunner.app.runs.resume import accepted, go_on
+from planrunner.app.runs.resume import Reopened, accepted, go_on
 from planrunner.app.runs.setup import check_project
 from planrunner.caller import principal
+from planrunner.engine.poller import StopSwitch
 from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
@@ -101,8 +102,9 @@ def _stale(state: State, reset: Reset) -> Stale:
     )
 
 
-def rerun(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
-    """Reset the tasks and drive the run until it ends or pauses, whatever its status.
+def rerun(request: RerunRequest, state_dir: str | None, watch: Watch, switch: StopSwitch | None = None) -> RunResult:
+    """Reset the tasks and drive the run until it ends or pauses, whatever its status; ``switch`` stops it from another
+    thread.
 
     Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot be
     re-run, StorageFailed, Fenced.
@@ -116,7 +118,7 @@ def rerun(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResu
         chosen = _chosen(state, request)
         return [*held, *alone, *([reset_event(state, chosen, reason, principal().name)] if any(chosen[:2]) else [])]
 
-    return go_on(request.run, state_dir, watch, following, reason)
+    return go_on(Reopened(request.run, following, reason, switch), state_dir, watch)
 
 
 def _chosen(state: State, request: RerunRequest) -> Reset:

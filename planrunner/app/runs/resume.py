@@ -95,14 +95,22 @@ def resume(
             return _go_on(site, journal.find_run(run), following, "")
 
 
-def go_on(
-    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
-) -> RunResult:
-    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
-    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
+class Reopened(NamedTuple):
+    """A run that is taken up for a reason (empty: it goes on as it is), also where it has ended, and what follows then;
+    ``switch`` stops it from another thread."""
+
+    run: str
+    then: Callable[[State], Sequence[Event]]
+    reason: str = ""
+    switch: StopSwitch | None = None
+
+
+def go_on(reopened: Reopened, state: str | None, watch: Watch) -> RunResult:
+    """Take a run up and drive it. Raises as ``resume`` does, and what ``reopened.then`` raises."""
+    run, then, reopening, switch = reopened
     state_dir = find_state(None, state)
     with closing(journal_at(state_dir, False)) as journal:
-        site = Site(journal, Registry(), state_dir, watch)
+        site = Site(journal, Registry(), state_dir, watch, switch=switch)
         with acting(principal(), workspace()):
             return _go_on(site, journal.find_run(run), then, reopening)
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import missing, task_number
 from planrunner.app.runs.execute import RunResult, Watch
-from planrunner.app.runs.resume import go_on
+from planrunner.app.runs.resume import Reopened, go_on
 from planrunner.caller import principal
+from planrunner.engine.poller import StopSwitch
 from planrunner.errors import NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
@@ -73,8 +74,11 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
     return Planned(row.run, event.strict, steps, event.bare)
 
 
-def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> RunResult:
+def roll_back(
+    request: RollbackRequest, state_dir: str | None, watch: Watch, switch: StopSwitch | None = None
+) -> RunResult:
     """Undo and drive the run to its end, whatever state it is in now; one that had ended is opened again for that.
+    ``switch`` stops it from another thread.
 
     Raises NotFound, RunHeld, UsageError where there is nothing to undo, StorageFailed,
     Fenced.
@@ -87,7 +91,7 @@ def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> 
         with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
             return [_event(state, request, starts(journal.entries(state.run_id)))]
 
-    return go_on(run, state_dir, watch, following, "rollback")
+    return go_on(Reopened(run, following, "rollback", switch), state_dir, watch)
 
 
 def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
