@@ -9,6 +9,7 @@ from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
 from planrunner.service import health
+from planrunner.service.api import gates, projects, runs, steering
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
 from planrunner.service.pages import entry, inbox, lists
@@ -16,6 +17,10 @@ from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    projects.router,
+    gates.router,
+    runs.router,
+    steering.router,
     entry.router,
     lists.router,
     inbox.router,
@@ -25,7 +30,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 API = "/api/v1"
 
 
-def make_app(projects: Sequence[Project]) -> FastAPI:
+def make_app(served: Sequence[Project]) -> FastAPI:
     """The application for these projects. It stands behind a ``Guard``, which says who asks."""
     app = FastAPI(
         title="planrunner",
@@ -37,7 +42,7 @@ def make_app(projects: Sequence[Project]) -> FastAPI:
         strict_content_type=True,
     )
     app.state.followers = Followers()
-    app.state.projects = {project.name: project for project in projects}
+    app.state.projects = {project.name: project for project in served}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)
     for router in ROUTERS:

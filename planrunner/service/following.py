@@ -56,5 +56,7 @@ def waiting_for(follower: Follower, visitor: Visitor) -> int:
     """How many questions wait for this person."""
     name, roles = visitor.principal.name, visitor.principal.roles
     return sum(
-        may_decide(fact, name, roles, run.started_by) for run in follower.summaries.waiting() for fact in questions(run.gates)
+        may_decide(fact, name, roles, run.started_by)
+        for run in follower.summaries.waiting()
+        for fact in questions(run.gates)
     )

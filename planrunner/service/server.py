@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from planrunner.errors import UsageError
+from planrunner.process import share_process
 from planrunner.safety.tokens import tokens
 from planrunner.service.access import Access
 from planrunner.service.app import make_app
@@ -65,6 +66,7 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
 
 def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``ready`` is called once requests are answered."""
+    share_process()
     access = Access(f"planrunner-{place.socket.getsockname()[1]}", os.geteuid() if place.is_local else None)
     app = make_app(projects)
     app.state.access = access
@@ -105,6 +107,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.stopping = True
         self._captured_signals.clear()
+        await asyncio.to_thread(self._app.state.followers.close)  # streams end with it
         await super().shutdown(sockets)
 
 

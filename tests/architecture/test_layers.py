@@ -383,7 +383,7 @@ OWN_LIBRARIES = {
     "knowledge": {"numpy", "tld"},
     "research": {"httpx2", "protego", "trafilatura", "tld"},
     "sql": {"sqlalchemy"},
-    "service": {"fastapi", "starlette", "uvicorn", "h11", "prometheus_client"}, "mcpserver": {"mcp", "anyio", "uvicorn"}, "shell": {"prompt_toolkit"},
+    "service": {"fastapi", "starlette", "uvicorn", "h11", "pydantic", "prometheus_client"}, "mcpserver": {"mcp", "anyio", "uvicorn"}, "shell": {"prompt_toolkit"},
     "triggers": {"cronsim", "watchfiles"}, "follow": {"opentelemetry"}, "notices": {"apprise"},
 }
 """Libraries that one room or one family of capabilities alone may import, and only when it is used."""

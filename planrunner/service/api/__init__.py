@@ -1,0 +1,1 @@
+"""The addresses of the HTTP API: each hands over the document of a use case."""

@@ -1,0 +1,86 @@
+"""Answers of the API: JSON as the views give it, and how they are described in the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict
+
+Json = Any
+
+PREFIX = "/api/v1/projects/{project}"
+"""How the addresses of a project begin."""
+
+_PROBLEM: dict[str, Json] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "A problem document of RFC 9457. `hint` is the way out, `exit_code` that of the command line for "
+    "the same error, `next` has commands that help, `findings` are those of a plan, `errors` those of the request.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string"},
+        "exit_code": {"type": "integer"},
+        "next": {"type": "array", "items": {"type": "object"}},
+        "findings": {"type": "array", "items": {"type": "object"}},
+        "errors": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+_WHEN = {
+    400: "The request cannot be done as it stands.",
+    401: "No valid token came with it.",
+    403: "The token or a policy does not allow it.",
+    404: "There is no such thing, or it is not shown to this token.",
+    409: "Something else was quicker, or acts on it.",
+    413: "The body is too large.",
+    415: "The body is of another type.",
+    422: "The body, a parameter or the plan is not valid.",
+    429: "Too many requests; `Retry-After` says for how long.",
+    503: "The journal cannot be used, or the service is stopping.",
+}
+
+
+def _problems() -> dict[int | str, dict[str, Json]]:
+    content = {"application/problem+json": {"schema": _PROBLEM}}
+    return {code: {"description": words, "content": content} for code, words in _WHEN.items()}
+
+
+bearer = HTTPBearer(auto_error=False, description="A token of `planrunner token create`.")
+
+
+def api_router(tag: str, prefix: str = PREFIX) -> APIRouter:
+    """A router of the API whose problems are described."""
+    return APIRouter(prefix=prefix, tags=[tag], responses=_problems(), dependencies=[Depends(bearer)])
+
+
+def shaped(description: str, *fields: str, status: int = 200) -> dict[int | str, dict[str, Json]]:
+    """How an answer is described: an object that has ``fields`` at least."""
+    schema = {"type": "object", "required": ["format", *fields], "properties": {"format": {"type": "integer"}}}
+    return {status: {"description": description, "content": {"application/json": {"schema": schema}}}}
+
+
+class Answer(Response):
+    """A document as JSON. Bytes that are not UTF-8, as in the names of files, stand in it as escapes."""
+
+    media_type = "application/json"
+
+    def render(self, content: Json) -> bytes:
+        return json.dumps(content, separators=(",", ":"), default=str).encode("ascii")
+
+
+class Body(BaseModel):
+    """A JSON body: nothing in it that is not described, and numbers are numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+Name = Annotated[str, Path(min_length=1, max_length=500)]
+"""A name in an address: of a run, a task, a gate, an artifact."""
+Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]

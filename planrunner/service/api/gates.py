@@ -1,0 +1,104 @@
+"""Gates: what waits for people, and what they say."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pydantic import Field
+
+from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_document
+from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
+from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
+from planrunner.service.deciding import Ballot, decide
+from planrunner.service.launch import HereLauncher
+from planrunner.views.documents import listing
+
+Json = Any
+
+router = api_router("gates")
+
+_WAITING = shaped("What waits, with payload and evidence.", "gates", "windows", "decided")
+_VOTES = shaped("What became of the vote at each gate that the name means.", "votes")
+
+
+class Said(Body):
+    """What every decision may say."""
+
+    shown: str = Field(min_length=6, max_length=100)
+    """The digest `shown` of the gate as it was looked at, or its beginning: nothing else is decided."""
+    rationale: str = Field(default="", max_length=20_000)
+    """Why; it is kept with the decision."""
+    roles: list[str] = []
+    """Roles by your own word, where no token says them."""
+
+
+class Approval(Said):
+    """An approval, or more of a budget."""
+
+    shown: str = Field(default="", max_length=100)
+    """As for every decision; a budget shows nothing."""
+    add: dict[str, float] = {}
+    """For a budget: what is added to which limit (`cost` in dollars, `time` in seconds)."""
+
+
+class Rejection(Said):
+    """A rejection; ``rework``: only where it sends the run back to an earlier task."""
+
+    rationale: str = Field(min_length=1, max_length=20_000)
+    rework: bool = False
+    shown: str = Field(default="", max_length=100)
+
+
+class Reply(Said):
+    """An option that is chosen, or the fields of the form."""
+
+    choice: str = Field(default="", max_length=500)
+    fields: dict[str, Json] = {}
+
+
+@router.get("/gates", responses=_WAITING)
+def every_gate(visitor: HereVisitor, project: HereProject) -> Answer:
+    """List what waits for a decision in all runs."""
+    with behalf(visitor, project):
+        return Answer(waiting_document(waiting(None, project.state), time.time()))
+
+
+@router.get("/runs/{run}/gates", responses=_WAITING)
+def gates_of_run(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+    """List what waits for a decision in one run."""
+    with behalf(visitor, project):
+        return Answer(waiting_document(waiting(run, project.state), time.time()))
+
+
+@router.post("/runs/{run}/gates/{gate:path}/approve", responses=_VOTES)
+def approve(
+    body: Approval, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
+) -> Answer:
+    """Approve a gate. The run continues by itself."""
+    ballot = Ballot("approve", body.shown, body.rationale, add=body.add, roles=body.roles)
+    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+
+
+@router.post("/runs/{run}/gates/{gate:path}/reject", responses=_VOTES)
+def reject(
+    body: Rejection, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
+) -> Answer:
+    """Reject a gate. The plan says what follows; the run continues by itself."""
+    ballot = Ballot("reject", body.shown, body.rationale, rework=body.rework, roles=body.roles)
+    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+
+
+@router.post("/runs/{run}/gates/{gate:path}/answer", responses=_VOTES)
+def answer(
+    body: Reply, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
+) -> Answer:
+    """Choose an option of a gate, or fill in its form."""
+    ballot = Ballot("approve", body.shown, body.rationale, body.choice, body.fields, roles=body.roles)
+    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+
+
+def _voted(visitor: Visitor, project: Project, launcher: HereLauncher, voted: list[Voted]) -> Answer:
+    """What became of the votes; a run that no process acts on goes on."""
+    launcher.after_vote(visitor, project, voted)
+    return Answer(listing("votes", map(vote_document, voted)))

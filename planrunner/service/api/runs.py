@@ -1,0 +1,162 @@
+"""Runs: started, listed, shown, explained."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import Header, Query
+from pydantic import Field
+
+from planrunner.app.follow.documents import page_document
+from planrunner.app.follow.summaries import RunFilter
+from planrunner.app.history.calls import called, calls_document
+from planrunner.app.history.digest import DigestRequest, digest
+from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
+from planrunner.app.runs.execute import ExecRequest
+from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
+from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
+from planrunner.service.following import HereFollower
+from planrunner.service.launch import HereLauncher, Order
+from planrunner.service.plan_paths import plan_of
+from planrunner.service.problems import Problem
+from planrunner.views.budget import budget_document
+from planrunner.views.digest import digest_object
+from planrunner.views.documents import document_of, listing
+from planrunner.views.hypotheses import hypotheses_document
+from planrunner.views.progress.jsonl import entry_object
+
+Json = Any
+Status = Literal["running", "paused", "blocked", "completed", "failed", "cancelled"]
+
+router = api_router("runs")
+
+
+class Start(Body):
+    """What a run is started with, as ``planrunner exec`` takes it."""
+
+    plan: str = Field(min_length=1, max_length=500, examples=["plans/release.yaml"])
+    """The path of the plan below the directory of the project."""
+    params: dict[str, Json] = {}
+    only: list[str] = []
+    until: list[str] = []
+    max_parallel: int | None = Field(default=None, ge=1)
+    seed: int | None = Field(default=None, ge=0, lt=1 << 63)
+    force: bool = False
+    priority: int = Field(default=0, ge=-100, le=100)
+    trust: str = Field(default="", max_length=100)
+    """The digest of a plan from outside the project, or of a drafted one, that may run (scope ``admin``)."""
+
+
+Key = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        max_length=200,
+        description="A text of your choice: the same request with the same key is carried out once.",
+    ),
+]
+
+
+@router.post("/runs", status_code=202, responses=shaped("The id of the run.", "run_id", status=202))
+def start(body: Start, visitor: Runner, project: HereProject, launcher: HereLauncher, key: Key = "") -> Answer:
+    """Start a run. It is in the queue when the answer comes, and runs as soon as a slot is free."""
+    if body.trust and "admin" not in visitor.scopes:
+        raise Problem(403, "to trust a plan needs the scope `admin`")
+    request = ExecRequest(
+        plan_of(project, body.plan),
+        tuple(body.params.items()),
+        tuple(body.only),
+        tuple(body.until),
+        body.max_parallel,
+        seed=body.seed,
+        trust=body.trust,
+        forced=body.force,
+    )
+    return Answer(launcher.start(visitor, project, Order(request, "api", body.priority, key)), 202)
+
+
+@router.get("/runs", responses=shaped("Runs, the newest first.", "runs", "after", "counts"))
+def runs(
+    visitor: HereVisitor,
+    follower: HereFollower,
+    status: Annotated[list[Status], Query()] = [],  # noqa: B006  # FastAPI copies defaults
+    plan: Annotated[str, Query(max_length=200)] = "",
+    by: Annotated[str, Query(max_length=200)] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    since: float | None = None,
+    until: float | None = None,
+    waiting: bool = False,
+    after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
+    limit: Limit = 25,
+) -> Answer:
+    """List runs, the newest first. `after` of an answer asks for the next page. Times are seconds since 1970."""
+    assert set(status) <= set(STATUSES)
+    wanted = RunFilter(tuple(status), plan, by, text, since, until, waiting)
+    return Answer(page_document(follower.summaries.page(wanted, limit, after), follower.summaries.counts()))
+
+
+@router.get("/digest", responses=shaped("Progress and blockers.", "totals", "runs"))
+def digest_of_runs(
+    visitor: HereVisitor,
+    project: HereProject,
+    since: Annotated[float | None, Query(description="Seconds since 1970; one day ago if it is left out.")] = None,
+) -> Answer:
+    """What happened since a time, and what stands in the way."""
+    start = time.time() - 86_400.0 if since is None else since
+    with behalf(visitor, project):
+        return Answer(digest_object(digest(DigestRequest(start, (), project.state)), start))
+
+
+@router.get("/runs/{run}", responses=shaped("The run, as `show --json` prints it.", "run_id", "status", "tasks"))
+def show(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+    """Show a run. `run` is an id, the start of one, or `last`."""
+    with behalf(visitor, project):
+        return Answer(shown_document(look(run, project.state)))
+
+
+@router.get("/runs/{run}/budget", responses=shaped("What is used, reserved and allowed."))
+def budget(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+    """Show the budgets of a run."""
+    with behalf(visitor, project):
+        return Answer(budget_document(look(run, project.state).state, time.time()))
+
+
+@router.get("/runs/{run}/hypotheses", responses=shaped("Each with its evidence.", "hypotheses"))
+def hypotheses(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+    """Show the hypotheses of a run."""
+    with behalf(visitor, project):
+        return Answer(hypotheses_document(look(run, project.state).state))
+
+
+@router.get("/runs/{run}/events", responses=shaped("Entries of the journal.", "events", "after"))
+def events(
+    visitor: HereVisitor,
+    project: HereProject,
+    run: Name,
+    type: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies defaults
+    task: Annotated[str, Query(max_length=500)] = "",
+    after: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
+    limit: Limit = 200,
+) -> Answer:
+    """List the events of a run in order. `after` of an answer asks for the next page; null after the last one."""
+    with behalf(visitor, project):
+        query = EntryQuery(tuple(type), task, after, limit + 1)
+        found = [entry for _, entry in wanted(query, journal_entries(run, project.state))]
+    more = len(found) > limit
+    return Answer(listing("events", map(entry_object, found[:limit]), after=found[limit - 1].seq if more else None))
+
+
+@router.get("/runs/{run}/why/{task:path}", responses=shaped("The sentences that explain it.", "why"))
+def why(visitor: HereVisitor, project: HereProject, run: Name, task: Name) -> Answer:
+    """Explain why a task ran, waited, was skipped or failed."""
+    with behalf(visitor, project):
+        found = look(run, project.state)
+        return Answer(document_of({"run_id": found.row.run}, why_task(found, task)._asdict()))
+
+
+@router.get("/runs/{run}/inputs/{task:path}", responses=shaped("Each attempt with its call.", "calls"))
+def inputs(visitor: HereVisitor, project: HereProject, run: Name, task: Name) -> Answer:
+    """Show what each attempt of a task was called with."""
+    with behalf(visitor, project):
+        return Answer(calls_document(called(run, task, project.state)))
