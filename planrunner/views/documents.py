@@ -44,6 +44,11 @@ def error_document(
     return {"format": FORMAT, "error": error if findings is None else {**error, "findings": findings}}
 
 
+def document_schema(*fields: str) -> dict[str, Json]:
+    """The JSON Schema of a document that has these fields at least."""
+    return {"type": "object", "required": ["format", *fields], "properties": {"format": {"type": "integer"}}}
+
+
 def document_text(data: Json, line: bool = False) -> str:
     """A document as text that ends with a line break: indented for readers, or as one ``line`` for streams."""
     return json.dumps(data, indent=None if line else 2, ensure_ascii=False, default=str) + "\n"

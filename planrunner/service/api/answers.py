@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict
 
+from planrunner.views.documents import document_schema
+
 Json = Any
 
 PREFIX = "/api/v1/projects/{project}"
@@ -62,8 +64,8 @@ def api_router(tag: str, prefix: str = PREFIX) -> APIRouter:
 
 def shaped(description: str, *fields: str, status: int = 200) -> dict[int | str, dict[str, Json]]:
     """How an answer is described: an object that has ``fields`` at least."""
-    schema = {"type": "object", "required": ["format", *fields], "properties": {"format": {"type": "integer"}}}
-    return {status: {"description": description, "content": {"application/json": {"schema": schema}}}}
+    content = {"application/json": {"schema": document_schema(*fields)}}
+    return {status: {"description": description, "content": content}}
 
 
 class Answer(Response):

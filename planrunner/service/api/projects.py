@@ -6,7 +6,7 @@ from planrunner import __version__
 from planrunner.caller import Principal
 from planrunner.service.api.answers import Answer, api_router, shaped
 from planrunner.service.context import HereVisitor, SeenProjects
-from planrunner.views.documents import listing
+from planrunner.views.documents import document_of, listing
 
 router = api_router("projects", prefix="/api/v1")
 
@@ -22,12 +22,13 @@ def me(visitor: HereVisitor) -> Answer:
     """Who the token stands for, and what it may do."""
     who: Principal = visitor.principal
     return Answer(
-        {
-            **listing("scopes", ()),
-            "name": who.name,
-            "roles": [*who.roles],
-            "scopes": sorted(visitor.scopes),
-            "projects": None if visitor.projects is None else sorted(visitor.projects),
-            "version": __version__,
-        }
+        document_of(
+            {
+                "name": who.name,
+                "roles": [*who.roles],
+                "scopes": sorted(visitor.scopes),
+                "projects": None if visitor.projects is None else sorted(visitor.projects),
+                "version": __version__,
+            }
+        )
     )
