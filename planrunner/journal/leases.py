@@ -273,8 +273,8 @@ class JournalLock:
             self._turn.release()
 
     def close(self, disconnect: Callable[[], None] | None = None) -> None:
-        """Let go of the lock, after the connection is closed by ``disconnect``: the last one out empties the log, and nobody else has the
-        database open at that moment."""
+        """Let go of the lock, after the connection is closed by ``disconnect``. The last one out empties the log,
+        while no other process has the database open."""
         with self._turn:
             if not self._is_open:
                 return

@@ -318,9 +318,7 @@ class Journal(Records):
         """Close the database; the last one out moves the write-ahead log into it."""
         try:
             if self._lock is not None:
-                self._lock.close(
-                    self._connection.close
-                )  # SQLite empties the log itself when no other connection is left
+                self._lock.close(self._connection.close)  # SQLite empties the log with the last connection
             else:
                 self._connection.close()
         except (sqlite3.Error, OSError):
