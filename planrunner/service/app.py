@@ -12,7 +12,7 @@ from planrunner.service import health
 from planrunner.service.api import gates, projects, runs, steering
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
-from planrunner.service.pages import entry, inbox, lists
+from planrunner.service.pages import entry, inbox, knowledge, lists
 from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -24,6 +24,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     entry.router,
     lists.router,
     inbox.router,
+    knowledge.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 

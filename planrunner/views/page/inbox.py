@@ -141,4 +141,3 @@ def window_page(state: State, window: Window, pages: tuple[GatePage, ...]) -> Wi
 
 def _title(state: State) -> str:
     return state.plan.title or state.plan.id
-
