@@ -12,7 +12,7 @@ from planrunner.service import health
 from planrunner.service.api import gates, projects, runs, steering
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
-from planrunner.service.pages import entry, inbox, knowledge, lists
+from planrunner.service.pages import entry, inbox, knowledge, lists, queue
 from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -25,6 +25,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     lists.router,
     inbox.router,
     knowledge.router,
+    queue.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 

@@ -1,0 +1,76 @@
+"""The page of the queue: what runs, waits and is parked; cancelling an item; pausing and resuming the queue."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from planrunner.app.queue import asking
+from planrunner.app.queue.items import OPEN, item_object, overview_object
+from planrunner.errors import PlanrunnerError, UsageError
+from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.following import HereFollower, framed
+from planrunner.service.forms import Form, HereForm
+from planrunner.service.problems import Problem, problem_of
+from planrunner.views.page.queue import queue_page
+from planrunner.views.page.render import Frame, rendered
+
+router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+SHOWN = 100
+"""Open items of a page."""
+OVER = 15
+"""Items of a page that are over."""
+
+
+@router.get("/queue", response_class=HTMLResponse)
+def queue(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> str:
+    """The queue of a project."""
+    return _page(project, visitor, framed(follower, project, visitor, "queue"))
+
+
+@router.post("/queue", response_class=HTMLResponse)
+def act(project: HereProject, visitor: Runner, follower: HereFollower, form: HereForm) -> Response:
+    """Cancel an item, pause or resume the queue."""
+    with behalf(visitor, project):
+        try:
+            _act(visitor, form)
+        except PlanrunnerError as error:
+            problem = problem_of(error)
+            frame = framed(follower, project, visitor, "queue")
+            return HTMLResponse(_page(project, visitor, frame, problem.detail), problem.status)
+    return RedirectResponse(f"/{project.name}/queue", 303)
+
+
+def _act(visitor: Visitor, form: Form) -> None:
+    """Raises UsageError for a form that asks for nothing known, and Problem 403."""
+    what = form.get("do", "")
+    if what == "cancel":
+        asking.cancel(form.get("run", ""), form.get("reason", ""))
+    elif what in ("pause", "go-on"):
+        if "admin" not in visitor.scopes:
+            raise Problem(403, "pausing and resuming the queue needs the scope `admin`")
+        if what == "pause":
+            asking.pause(form.get("reason", ""))
+        else:
+            asking.go_on()
+    else:
+        raise UsageError(f"`{what}` is not something that this page does")
+
+
+def _page(project: Project, visitor: Visitor, frame: Frame, problem: str = "") -> str:
+    with behalf(visitor, project):
+        overview = asking.overview()
+        items = asking.items(OPEN, SHOWN) + asking.items(("done", "failed", "cancelled"), OVER)
+    data = [item_object(each) for each in items]
+    return rendered(
+        "queue.html",
+        frame,
+        queue=queue_page(data, overview_object(overview), project.root, time.time()),
+        problem=problem,
+        may="run" in visitor.scopes,
+        may_pause="admin" in visitor.scopes,
+        triggers=None,
+    )
