@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 
@@ -62,8 +63,11 @@ def mcp_command(ctx: click.Context, /, http: bool, port: int) -> int:
         site = parts.Site(root, state, host, worker.start)
         made = server.make_server(site, partial(write_report, arguments=["mcp"]))
         if not http:
-            number = transport.serve_streams(made)
-            return 128 + number if number else OK
+            ending = ExitStack()
+            ending.callback(worker.close)
+            ending.callback(host.close)
+            transport.serve_streams(made, ending.close)
+            return OK
         try:
             bound = transport.opened(port)
         except OSError as error:
@@ -95,6 +99,10 @@ class LazyWorker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, where it has begun."""
         if self._worker is not None:
             self._worker.close()
 

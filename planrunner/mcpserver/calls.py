@@ -42,7 +42,7 @@ def capability_tools(site: Site, offered: Offer) -> Iterator[Tool]:
     for name in known.names():
         if offered.has_capability(name) and name.partition(".")[0] not in _WITHIN_RUNS:
             found = known.find(name)
-            if found is not None and not _runs_code(found) and _is_allowed(operator, name):
+            if found is not None and not _runs_code(found) and _is_allowed(operator, found):
                 yield _tool(found)
 
 
@@ -50,8 +50,10 @@ def _runs_code(found: Capability) -> bool:
     return found.takes_run or any(field.use in _CODE for field in found.inputs)
 
 
-def _is_allowed(operator: tuple[Level, ...], name: str) -> bool:
-    right = capability(operator, Use(name))
+def _is_allowed(operator: tuple[Level, ...], found: Capability) -> bool:
+    """Whether an entry allows calls, of these or those values, and none asks about them."""
+    open_values = dict.fromkeys((field.name for field in found.inputs), "{{ params.value }}")
+    right = capability(operator, Use(found.name, open_values))
     return right.verdict == "allow" and right.level is not None
 
 

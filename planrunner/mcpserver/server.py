@@ -116,7 +116,8 @@ def called(site: Site, report: Report, name: str, given: dict[str, Json]) -> Cal
         known = {tool.name: tool for tool in tools(site)}
         if name not in known:
             raise _unknown(name, known)
-        return _result(known[name].act(site, check_arguments(known[name], given)))
+        told = known[name].act(site, check_arguments(known[name], given))
+        return _result(told, failed="call" in told and told["status"] != "completed")
     except PlanrunnerError as error:
         return _result(_error(error), failed=True)
     except Exception as error:  # a fault of planrunner: the client gets one sentence, the report the rest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -12,6 +13,8 @@ from typing import Any
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+
+from planrunner.process import ended_in_order
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -22,31 +25,26 @@ PATH = "/mcp"
 LOOPBACK = "127.0.0.1"
 
 
-def serve_streams(server: Server[Any]) -> int:
-    """Speak over standard input and output until the client closes them; the number of the signal that ended it, or
-    0."""
-    return asyncio.run(_streams(server))
+def serve_streams(server: Server[Any], ending: Callable[[], object]) -> None:
+    """Speak over standard input and output until the client closes them. A signal that ends the process calls
+    ``ending`` first."""
+    asyncio.run(_streams(server, ending))
 
 
-async def _streams(server: Server[Any]) -> int:
-    loop, ended = asyncio.get_running_loop(), 0
-    task = asyncio.current_task()
-    assert task is not None
+async def _streams(server: Server[Any], ending: Callable[[], object]) -> None:
+    loop = asyncio.get_running_loop()
 
-    def stop(number: int) -> None:
-        nonlocal ended
-        ended = number
-        task.cancel()
+    def end(number: int) -> None:
+        # a thread waits for input that nothing interrupts, so the process cannot end by itself
+        try:
+            ending()
+        finally:
+            os._exit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    try:
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
-    except asyncio.CancelledError:
-        if not ended:
-            raise
-    return ended
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, loop.run_in_executor, None, end, number)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
 
 
 def opened(port: int) -> socket.socket:
@@ -66,8 +64,9 @@ def serve_http(server: Server[Any], bound: socket.socket, token: str) -> None:
     """Answer at ``PATH`` of the socket until the process is told to end. Every request carries ``token``; the library
     checks Host and Origin, so that no web page reaches the server through a browser."""
     application = behind_token(server.streamable_http_app(streamable_http_path=PATH, host=LOOPBACK), token)
-    config = uvicorn.Config(application, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[bound])
+    config = uvicorn.Config(application, log_level="error", access_log=False, timeout_graceful_shutdown=5)
+    with ended_in_order():
+        uvicorn.Server(config).run(sockets=[bound])
 
 
 def behind_token(application: Application, token: str) -> Application:
