@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import click
@@ -34,6 +35,7 @@ from planrunner.cli.settings import messages
 @click.option("--preview", metavar="FILE", help="Refuse with code 10 unless the run matches this saved preview.")
 @click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
 @click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks also act in PATH, outside the project.")
+@click.option("--detach", is_flag=True, help="Put the run into the queue and return; a worker runs it.")
 @result_option
 @click.option(
     "--progress",
@@ -59,4 +61,7 @@ def exec_command(ctx: click.Context, /, **options: Any) -> int:
     """
     if options["plan"] is None:
         return plan_missing(messages(given_settings(ctx)))
+    if options.pop("detach"):
+        detach = import_module("planrunner.cli.queue").detach  # by name: a run without it loads nothing of the queue
+        return int(detach(given_settings(ctx), ExecOptions(**options)))
     return runner.exec_plan(given_settings(ctx), ExecOptions(**options))

@@ -102,9 +102,9 @@ STDIN = "<stdin>"
 """What a plan on standard input is called; it counts as a file of the working directory."""
 
 
-def exec_plan(given: Settings, options: ExecOptions) -> int:
-    """Run a plan; the exit code of the contract."""
-    given.on_paper = options.dry_run
+def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
+    """The request that options stand for; the environment files of the project are laid. Raises as
+    ``lay_environment``, NotFound, and Denied for ``--no-sandbox`` without a terminal."""
     plan, text = options.plan, None
     if plan == "-":
         plan, text = STDIN, sys.stdin.buffer.read()
@@ -116,7 +116,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         from planrunner.app.plans.files import read_params
 
         params = (*read_params(options.params_file), *params)
-    request = ExecRequest(
+    return ExecRequest(
         plan,
         params,
         options.only,
@@ -134,14 +134,26 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         forced=options.force,
         text=text,
     )
-    if not given.state:  # the plan of another project leaves its runs there
+
+
+def name_program(given: Settings, plan: str) -> None:
+    """Let hints name the state directory where the plan of another project leaves its runs."""
+    if not given.state:
         there = program(find_state(plan))
         given.program = there if there != "planrunner" else given.program
+
+
+def exec_plan(given: Settings, options: ExecOptions) -> int:
+    """Run a plan; the exit code of the contract."""
+    given.on_paper = options.dry_run
+    request = asked_for(given, options)
+    plan = request.plan
+    name_program(given, plan)
     progress = watch(given, options.progress, options.output)
     if not (options.no_wait or options.unattended or options.dry_run):
         progress = attended(given, progress)
     result = with_proposals(execute(request, progress), progress, options.unattended, request.unconfined)
-    if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
+    if result.notices and request.text is None and not options.json and options.progress in ("auto", "tree", "plain"):
         say(f"lint has {plural(result.notices, 'finding')} about this plan: planrunner lint {plan}")
     return report(result, options.json)
 

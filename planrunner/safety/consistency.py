@@ -29,8 +29,6 @@ _IDLE = {
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
 }
-_CARRIED_OUT = ("max_parallel", "grace")
-"""Keys of ``scheduler`` that a run goes by."""
 _MOST = 100
 """Findings of one kind about one section: who wrote more names wrong does not read them, and each costs a search."""
 _NEAR = 1_000
@@ -273,10 +271,6 @@ def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:
 def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:
     if name in _IDLE:
         yield Diagnostic("PLAN845", f"`{name}` is checked and does nothing yet: {_IDLE[name]}", piece.key.span)
-    for key, _ in piece.value.entries if name == "scheduler" and isinstance(piece.value, Mapping) else ():
-        if key.value not in _CARRIED_OUT:
-            message = f"`{key.value}` of `scheduler` is checked and does nothing yet: this version has no queue of runs"
-            yield Diagnostic("PLAN845", message, key.span)
 
 
 Keyed = tuple[Scalar, Node]

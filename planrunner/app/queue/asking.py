@@ -45,7 +45,7 @@ def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "")
     once: where an item has it already, that item is given and nothing is added.
     """
     if request.dry_run:
-        raise UsageError("a dry run is not queued: it needs no slot", "leave out `--detach`")
+        raise UsageError("a dry run is not queued: it needs no slot", "run it without the queue")
     here = workspace()
     path = os.path.normpath(os.path.join(here.root, request.plan))
     request = request._replace(plan=path, preview=_absolute(request.preview, here))
@@ -79,7 +79,7 @@ def take_up(
     source: str = "",
     state: str | None = None,
 ) -> Item:
-    """Let the worker act on a run that exists, from the queue or from elsewhere: go on with it (``resume``, with
+    """Let the worker act on a run that exists, from the queue or from elsewhere: continue it (``resume``, with
     ``settle``: pairs of a task and how its doubt is settled), or ``retry``, ``rerun`` and ``rollback`` with the fields
     of ``RerunRequest`` and ``RollbackRequest`` as ``arguments``. Looked at beforehand: raises NotFound, UsageError
     where there is nothing to do, RunHeld for a run that is acted on, StorageFailed."""
@@ -267,7 +267,7 @@ _KEPT = ("params", "only", "until", "max_parallel", "seed", "preview", "unattend
 
 
 def _written(request: ExecRequest) -> dict[str, Json]:
-    """What of a request differs from what nobody asked for, as JSON."""
+    """What of a request differs from one that says nothing but the plan, as JSON."""
     plain = ExecRequest(request.plan)
     fields = {name: getattr(request, name) for name in (*_KEPT, "forced")}
     return {name: value for name, value in fields.items() if value != getattr(plain, name)}

@@ -107,7 +107,7 @@ class Parked:
         row = journal.run(run)
         if self.is_over(store, run):
             return
-        if row.leased:  # whoever acts on it says how it stands by what is written next, or by letting go
+        if row.leased:  # the process that acts on it writes how it stands, or lets go of it
             self._places[run] = Place(place.seen, time.time() + 1.0)
             return
         state = stored_state(journal, run)

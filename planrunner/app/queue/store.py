@@ -136,7 +136,7 @@ class Store:
             if turn < 0:
                 self._connection.close()
                 return
-            try:  # closing may move the log into the database, which nobody else may write to meanwhile
+            try:  # closing may move the log into the database, which no other process may write to meanwhile
                 fcntl.flock(turn, fcntl.LOCK_EX)
                 self._connection.close()
             finally:
@@ -381,7 +381,7 @@ def _opened(path: str, readonly: bool) -> sqlite3.Connection:
 
 def _turn_file(state: str) -> int:
     """The file that writers lock. SQLite before 3.51.3 can damage a database in which one connection moves the log
-    while another writes: here nobody does anything while another one writes."""
+    while another writes: here each process waits while another one writes."""
     path = os.path.join(state, "locks", "queue.turn.lock")
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from planrunner.app.queue.acting import act_for, last_entry
@@ -42,17 +43,30 @@ class Ended(NamedTuple):
     error: BaseException | None
 
 
+class Change(NamedTuple):
+    """That an item stands otherwise than before."""
+
+    run: str
+    status: Status
+    reason: str = ""
+
+
+Told = Callable[[Change], None]
+
+
 class Worker:
     """Works off the queue of a project in threads of its own until it is closed. ``root`` is the directory of the
-    project, ``state`` its state directory, both absolute.
+    project, ``state`` its state directory, both absolute; ``told`` is called in its thread with every change that it
+    notes.
 
-    One worker of a state directory acts at a time; another one stands by and takes over when that ends. It acts for
-    whoever asked for each run. What a dead worker left is taken up first.
+    One worker of a state directory acts at a time; another one stands by and takes over when that ends. Each run
+    acts for the person who asked for it. What a dead worker left is taken up first.
     """
 
-    __slots__ = ("_bell", "_closed", "_lease", "_problem", "_root", "_state", "_thread", "_turns")
+    __slots__ = ("_bell", "_closed", "_lease", "_problem", "_root", "_state", "_thread", "_told", "_turns")
 
-    def __init__(self, root: str, state: str) -> None:
+    def __init__(self, root: str, state: str, told: Told | None = None) -> None:
+        self._told = told or _silent
         self._root = root
         self._state = state
         self._bell = Bell(state)
@@ -78,7 +92,7 @@ class Worker:
         self._thread.start()
 
     def close(self, timeout: float | None = None) -> None:
-        """Take nothing more, ask every run to stop (it is paused as by SIGTERM and goes on with the next worker), and
+        """Take nothing more, ask every run to stop (it is paused as by SIGTERM, and the next worker continues it), and
         wait ``timeout`` seconds at most for each."""
         self._closed.set()
         self._bell.ring()
@@ -123,7 +137,7 @@ class Worker:
 
     def _take_turns(self) -> None:
         with Store(self._state) as store:
-            turns = self._turns = self._turns or Turns(self._root, store, self._bell)
+            turns = self._turns = self._turns or Turns(self._root, store, self._bell, self._told)
             turns.store = store
             turns.recover()
             while not self._closed.is_set():
@@ -138,8 +152,9 @@ class Turns:
     """What a worker does while it has the lease: turn after turn it notes which runs are over, wakes those that may go
     on, and takes as many as there are slots."""
 
-    def __init__(self, root: str, store: Store, bell: Bell) -> None:
+    def __init__(self, root: str, store: Store, bell: Bell, told: Told) -> None:
         self.store = store
+        self._told = told
         self.problem = ""
         self._bell = bell
         self._limits = CurrentLimits(root)
@@ -178,13 +193,21 @@ class Turns:
 
     def settle(self) -> None:
         """Note what has become of the runs that were let go of."""
+        over: list[str] = []
         if not self._ended:
             return
         with self.store.writing():
             while self._ended:
                 ended = self._ended.popleft()
-                self._acting.pop(ended.task.item.run, None)
+                over.append(ended.task.item.run)
+                self._acting.pop(over[-1], None)
                 self._note(ended)
+        self._tell(over)
+
+    def _tell(self, runs: Iterable[str]) -> None:
+        if self._told is not _silent:
+            for item in (self.store.task(run).item for run in runs):
+                self._told(Change(item.run, item.status, item.reason))
 
     def _note(self, ended: Ended) -> None:
         run = ended.task.item.run
@@ -195,7 +218,7 @@ class Turns:
         assert result is not None
         self._failures = 0
         if self._stopping and result.exit_code == TERMINATED:
-            return  # it still is on the list of this worker, and the next one goes on with it
+            return  # it still is on the list of this worker, and the next one continues it
         if result.state.ended_at is not None:
             status = _OVER[result.status]
             self.store.note(
@@ -242,6 +265,7 @@ class Turns:
             with self.store.writing():
                 for task in tasks:
                     self._mark(task)
+            self._tell(task.item.run for task in tasks)
             for task in tasks:
                 self._begin(task)
 
@@ -271,6 +295,10 @@ class Turns:
     def _over(self, task: Task, result: RunResult | None, error: BaseException | None) -> None:
         self._ended.append(Ended(task, result, error))
         self._bell.ring()
+
+
+def _silent(change: Change) -> None:
+    """Tells nobody."""
 
 
 _OVER: dict[str, Status] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}

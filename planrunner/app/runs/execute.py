@@ -224,7 +224,7 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 class Promised(NamedTuple):
     """A run that could start: its plan, the text of that with its SHA-256, and the request with what a person has
-    allowed, so that nobody is asked again."""
+    allowed, so that it is not asked for a second time."""
 
     plan: Plan
     text: bytes

@@ -1,0 +1,46 @@
+"""A worker in the background, for runs that outlive the command that asked for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from planrunner.app.queue.lease import worker_of
+from planrunner.caller import NO_PROFILE, workspace
+from planrunner.errors import StorageFailed
+from planrunner.fileio import read_regular
+
+LOG = "worker.log"
+_PATIENCE = 20.0
+"""Seconds in which a worker has to have the lease of its queue."""
+
+
+def start_worker(root: str, state: str) -> int:
+    """Start a worker of a project in a process of its own, which ends when nothing in the queue is open any more; its
+    number, 0 where a worker runs already. What it says is in ``logs/worker.log`` of the state directory. Raises
+    StorageFailed where it does not begin its work."""
+    if worker_of(state):
+        return 0
+    path = os.path.join(state, "logs", LOG)
+    profile = workspace().profile
+    words = [sys.executable, "-m", "planrunner", "-C", root, "--state", state, "--no-input"]
+    words += ["--profile", profile or NO_PROFILE] if profile is not None else []
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "ab") as log:
+        process = subprocess.Popen(
+            [*words, "worker", "--until-empty"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _PATIENCE
+    while not worker_of(state):
+        if process.poll() is not None and not worker_of(state):
+            said = read_regular(path, 1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise StorageFailed(f"the worker ended at once: {said}", f"all it said is in `{path}`")
+        if time.monotonic() > deadline:
+            raise StorageFailed(f"process {process.pid}, the worker, has not begun for {_PATIENCE:.0f} seconds")
+        time.sleep(0.02)
+    return process.pid

@@ -1,0 +1,68 @@
+"""``planrunner worker``."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import click
+
+from planrunner.app.queue import asking
+from planrunner.app.queue.items import OPEN
+from planrunner.app.queue.lease import worker_of
+from planrunner.app.queue.worker import Change, Worker
+from planrunner.cli.group import given_settings
+from planrunner.cli.runner import lay_environment, say
+from planrunner.errors import OK
+from planrunner.escapes import harmless
+from planrunner.journal.workspace import find_project, find_state
+from planrunner.process import share_process
+
+_LOOK = 0.2
+
+
+@click.command("worker")
+@click.option("--until-empty", is_flag=True, help="End when every run in the queue is over.")
+@click.pass_context
+def worker_command(ctx: click.Context, /, until_empty: bool) -> int:
+    """Run what waits in the queue of this project, until it is stopped.
+
+    Runs that wait for people take no slot and go on once they are decided. A second worker stands by and takes over
+    when the first one ends. Ctrl-C or SIGTERM pauses the runs; the next worker continues them.
+
+    \b
+    Examples:
+      planrunner worker
+      planrunner worker --until-empty
+    """
+    given = given_settings(ctx)
+    share_process()
+    lay_environment(given)
+    root, state = find_project(None), find_state(None, given.state)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    while _work(root, state, stopped, until_empty):
+        continue  # something was queued by a process that still saw this worker
+    return OK
+
+
+def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) -> bool:
+    """Work until it is stopped, or the queue is empty; whether there is more to do by the time this has let go."""
+    with Worker(root, state, told=_say) as worker:
+        holder = "" if worker.is_acting else f"; it stands by while {worker_of(state)} works it off"
+        say(f"a worker for the queue of {root}{holder}; stop it with Ctrl-C")
+        problem = ""
+        while not stopped.wait(_LOOK):
+            if worker.problem != problem:
+                problem = worker.problem
+                say(f"the queue stands still: {problem}" if problem else "the queue goes on")
+            if until_empty and worker.is_idle and not asking.items(OPEN, 1, 0, state):
+                break
+    return not stopped.is_set() and bool(asking.items(OPEN, 1, 0, state))
+
+
+def _say(change: Change) -> None:
+    why = f": {harmless(change.reason)}" if change.reason else ""
+    say(f"{time.strftime('%H:%M:%S')} run {change.run} is {change.status}{why}")
