@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -42,16 +43,17 @@ def serve_command(
     screen = messages(given)
 
     def told(access: Access) -> None:
-        screen.write("\n".join(_lines(projects, place, access)) + "\n")
+        screen.write("\n".join(_lines(projects, place, access, names)) + "\n")
         sys.stderr.flush()
 
     serve(projects, place, told)
     return OK
 
 
-def _lines(projects: list[Project], place: Listening, access: Access) -> list[str]:
+def _lines(projects: list[Project], place: Listening, access: Access, names: Sequence[str]) -> list[str]:
     """What is said at the start: where, what, who, and how it ends."""
-    lines = [f"planrunner serves {place.address}"]
+    called = f" (also called {', '.join(names)})" if names else ""
+    lines = [f"planrunner serves {place.address}{called}"]
     lines += [f"  {project.name}  {project.root}" for project in projects]
     who = (
         "the user of this process, without a token; other users of this machine are refused"

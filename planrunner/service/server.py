@@ -61,7 +61,7 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
     shown = f"[{host}]" if ":" in host else host
     known = {f"{shown}:{bound}", *(f"{name}:{bound}" for name in ("localhost", "127.0.0.1", "[::1]") if local)}
     known |= {each.lower() for name in names for each in (name, f"{name}:{bound}")}
-    return Listening(opened, f"http://{names[0] if names else f'{shown}:{bound}'}", local, tuple(sorted(known)))
+    return Listening(opened, f"http://{shown}:{bound}", local, tuple(sorted(known)))
 
 
 def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None]) -> None:

@@ -53,7 +53,7 @@ def test_the_service_starts_as_a_file_says_answers_the_check_of_its_health_and_e
     )
     try:
         assert service.stderr is not None
-        found = re.search(r":(\d+)$", service.stderr.readline())
+        found = re.search(r":(\d+)\b", service.stderr.readline())
         assert found
         assert service.stderr.readline()  # it is ready once it has said all
         check = re.search(r'"(import urllib[^"]*)"', (FILES / "Containerfile").read_text())
