@@ -12,7 +12,7 @@ from planrunner.service import health
 from planrunner.service.api import gates, projects, runs, steering
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
-from planrunner.service.pages import entry, inbox, knowledge, lists, queue
+from planrunner.service.pages import entry, inbox, knowledge, lists, plans, queue
 from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -26,6 +26,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     inbox.router,
     knowledge.router,
     queue.router,
+    plans.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 

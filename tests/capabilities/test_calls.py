@@ -97,7 +97,9 @@ def test_a_database_in_a_file_is_not_called(tmp_path: Path) -> None:
 def test_what_reaches_over_the_network_says_that_it_spends_calls(name: str) -> None:
     found = description_of(name)
     said = " ".join(found.risks)
-    reaches = "network" in said and not name.startswith(("docker.run", "docker.build", "python.run", "python.scan", "validate.", "shell"))
+    reaches = "network" in said and not name.startswith(
+        ("docker.run", "docker.build", "python.run", "python.scan", "validate.", "shell")
+    )
     assert ("calls" in found.spends) == reaches, said
 
 

@@ -99,7 +99,10 @@ def test_a_rollback_brings_back_what_a_key_had_and_what_was_forgotten(project: P
         ("kb.claim", {"statement": "x", "citations": "https://a.com"}, "`citations` must be a list"),
         (
             "kb.claim",
-            {"statement": "x", "citations": [{"url": "u", "text_sha256": "0" * 64, "quote": "q", "start": "0", "end": 1}]},
+            {
+                "statement": "x",
+                "citations": [{"url": "u", "text_sha256": "0" * 64, "quote": "q", "start": "0", "end": 1}],
+            },
             "`start` and `end` of a citation are numbers",
         ),
         ("kb.claim", {"statement": "x", "citations": [{"file": "gone.txt"}]}, "gone.txt does not exist"),
@@ -328,7 +331,9 @@ FIRST = "remember the first one: planrunner memory put KEY VALUE"
         ("kb list zz", "the knowledge base `kb` has no entries yet;", "the knowledge base `kb` has no matching entries\n"),
     ],
 )  # fmt: skip
-def test_nothing_yet_and_nothing_that_fits_are_told_apart(project: Project, words: str, empty: str, filled: str) -> None:
+def test_nothing_yet_and_nothing_that_fits_are_told_apart(
+    project: Project, words: str, empty: str, filled: str
+) -> None:
     assert empty in project.call(*words.split()).stderr
     if words == "memory list --lessons" or "global" in words:
         return

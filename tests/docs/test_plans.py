@@ -56,7 +56,9 @@ ENDINGS: dict[str, Ending] = {
         8, "blocked", {"docs": "completed", "review-docs": "blocked", "review-code": "blocked", "publish": "pending"}
     ),
     "hypotheses.yaml": Ending(
-        0, "completed", {"check-pool": "failed", "fix-race": "completed", "fix-pool": "omitted", "fix-upstream": "omitted"}
+        0,
+        "completed",
+        {"check-pool": "failed", "fix-race": "completed", "fix-pool": "omitted", "fix-upstream": "omitted"},
     ),
     "gate-label.yaml": Ending(8, "blocked", {"test": "completed", "deploy": "blocked"}),
     "fresh.yaml": completed(build="completed", show="completed"),

@@ -88,7 +88,11 @@ def test_other_evidence_leaves_a_result_valid() -> None:
 
 
 def test_evidence_in_any_shape_is_a_finding_and_never_a_traceback() -> None:
-    for piece in ({"hypothesis": None}, {"hypothesis": ["race"], "supports": 3}, {"hypothesis": "race", "supports": []}):
+    for piece in (
+        {"hypothesis": None},
+        {"hypothesis": ["race"], "supports": 3},
+        {"hypothesis": "race", "supports": []},
+    ):
         done = loaded(task(piece), hypotheses=["race"])
         assert any(each.severity == "error" for each in done.findings)
         assert done.plan is None or not any(isinstance(each, Evidence) for each in done.plan.tasks[0].evidence)

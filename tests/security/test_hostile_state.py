@@ -70,7 +70,9 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory, _data_home: str) -> Clon
     made.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
     (made.folder / "shown.txt").write_text("the user's own\n")
     made.is_now("else")
-    made.do("exec", "p.yaml", "--no-wait", code=MISMATCH)  # gives this user a key: without one, readers can tell nothing
+    made.do(
+        "exec", "p.yaml", "--no-wait", code=MISMATCH
+    )  # gives this user a key: without one, readers can tell nothing
     return made
 
 

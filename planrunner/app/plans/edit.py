@@ -109,7 +109,12 @@ def read_text(path: str) -> PlanText:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"`{path}` is not UTF-8 text") from None
-    return PlanText(path, _plain(text), sha256(data).hexdigest())
+    return PlanText(path, plain(text), sha256(data).hexdigest())
+
+
+def is_there(path: str) -> bool:
+    """Whether the project has a file of that path. Raises as ``place_of``."""
+    return os.path.lexists(place_of(path))
 
 
 def _content(path: str) -> bytes | None:
@@ -123,7 +128,8 @@ def _content(path: str) -> bytes | None:
         raise Denied(str(failure)) from None
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A text with line feeds alone and without a byte order mark."""
     return text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -231,7 +237,7 @@ def save_text(path: str, text: str, digest: str, outside: bool = False) -> PlanT
         raise Denied(str(failure)) from None
     except OSError as error:
         raise StorageFailed(f"`{path}` cannot be written: {error.strerror}") from None
-    return PlanText(path, _plain(text), sha256(data).hexdigest())
+    return PlanText(path, plain(text), sha256(data).hexdigest())
 
 
 def _mismatch(path: str, before: bytes | None, digest: str) -> tuple[str, str]:
@@ -271,11 +277,11 @@ def _digest(data: bytes | None) -> str:
 
 def _bytes(text: str, before: bytes | None) -> bytes:
     """The text as its file has it: with the byte order mark and the line ends of what it replaces."""
-    plain = _plain(text)
+    lines = plain(text)
     old = before or b""
     if b"\r\n" in old:
-        plain = plain.replace("\n", "\r\n")
-    return old[:3] * old.startswith(b"\xef\xbb\xbf") + plain.encode("utf-8", "surrogatepass")
+        lines = lines.replace("\n", "\r\n")
+    return old[:3] * old.startswith(b"\xef\xbb\xbf") + lines.encode("utf-8", "surrogatepass")
 
 
 def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
@@ -293,6 +299,6 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
 def difference(path: str, text: str) -> str:
     """A unified diff from the file as it is to the text; empty where they are the same. Raises as ``read_text``."""
     try:
-        return diff_text(path, read_text(path).text, _plain(text))
+        return diff_text(path, read_text(path).text, plain(text))
     except NotFound:
-        return diff_text(path, "", _plain(text))
+        return diff_text(path, "", plain(text))

@@ -135,6 +135,17 @@ def _named_plan(name: str, state_dir: str | None) -> Plan:
         return stored_plan(journal, digests[int(wanted) - 1])
 
 
+def run_plan(run: str, state_dir: str | None) -> StoredPlan:
+    """The plan that a run has, as it was stored: its text, notation and file. Raises NotFound."""
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
+        run_id = journal.find_run(run)
+        made = [entry.event for entry in journal.entries(run_id)]
+        begun = [event for event in made if isinstance(event, (RunStarted, RunRevised))]
+        if not begun:
+            raise NotFound(f"run {run_id} has not begun", NextStep("show", run_id))
+        return journal.plan(str(begun[-1].environment.get("text") or begun[-1].plan_digest))
+
+
 class _Recorded:
     """A run as its journal tells it: folded once as it stands and, on demand, once more to try a revision on."""
 

@@ -45,6 +45,12 @@ def rendered(template: str, frame: Frame, **values: object) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def part(template: str, name: str, page: object) -> str:
+    """A part of a page: the macro of a template, called with ``page``."""
+    macro = getattr(_environment().get_template(template).module, name)
+    return str(macro(page)).encode("utf-8", "replace").decode()
+
+
 def embedded(data: Json) -> Markup:
     """JSON that may stand in a ``script`` element: nothing in it can end the element."""
     return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_HARMFUL))  # noqa: S704

@@ -195,7 +195,7 @@ def test_a_project_that_gives_orders_in_its_names_is_data_to_the_model(project: 
 
 def test_a_model_sees_the_plan_that_it_changes_character_by_character(project: Project) -> None:
     (project.work / "plans").mkdir()
-    text = 'plan: x\ntasks: [{id: a, run: "echo \'<data>1</data>\'", timeout: 1m}]\n'
+    text = "plan: x\ntasks: [{id: a, run: \"echo '<data>1</data>'\", timeout: 1m}]\n"
     (project.work / "plans" / "x.yaml").write_text(text)
     with ScriptedModel([fenced(text.replace("1m", "2m"))]) as model:
         project.set(models=model.settings())

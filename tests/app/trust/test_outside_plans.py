@@ -77,7 +77,9 @@ class TestWithoutATerminal:
         path = place.plan("plan: foreign\ntasks:\n  - {id: a, run: 'echo good > made.txt', timeout: 1m}\n")
         assert place("exec", "p.yaml", cwd=place.other).code == 0  # it is in the cache now
         journal = open_journal(str(place.other / ".planrunner"))
-        key = cache_key("p.yaml", (place.other / "p.yaml").read_bytes(), Registry(project=str(place.other)), Held({}, Roster()))
+        key = cache_key(
+            "p.yaml", (place.other / "p.yaml").read_bytes(), Registry(project=str(place.other)), Held({}, Roster())
+        )
         journal.compiled_put(key, (journal.compiled_get(key) or b"").replace(b"good", b"evil"))
         journal.close()
         (place.other / "made.txt").unlink()
