@@ -62,6 +62,12 @@ class Access:
         token = self._book.by_id(session.token, now) if session is not None else None
         return _visitor(token, session.form) if session is not None and token is not None else None
 
+    def holds(self, visitor: Visitor) -> bool:
+        """Whether the token of a visitor still holds, or the account of the process still acts."""
+        if not visitor.token:
+            return self.is_open
+        return self._book.by_id(visitor.token, time.time()) is not None
+
     def unknown(self, path: str, headers: dict[str, str]) -> Problem:
         """What is said to whom nothing names: a browser is led to where one signs in."""
         if not path.startswith(API) and "text/html" in headers.get("accept", ""):

@@ -9,7 +9,7 @@ from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
 from planrunner.service import health
-from planrunner.service.api import gates, projects, runs, steering
+from planrunner.service.api import artifacts, gates, memory, plans, projects, runs, steering, streams
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
 from planrunner.service.pages import entry, inbox, knowledge, lists, plans, queue
@@ -21,6 +21,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     gates.router,
     runs.router,
     steering.router,
+    streams.router,
+    artifacts.router,
+    memory.router,
+    plans.router,
     entry.router,
     lists.router,
     inbox.router,
@@ -45,6 +49,7 @@ def make_app(served: Sequence[Project]) -> FastAPI:
         strict_content_type=True,
     )
     app.state.followers = Followers()
+    app.state.streams = streams.Streams()
     app.state.projects = {project.name: project for project in served}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)

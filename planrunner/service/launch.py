@@ -1,24 +1,18 @@
-"""Runs that the service starts and continues."""
+"""Runs that the service starts and continues: by the queue of their project, which a worker of the service works on."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
 
 from planrunner.app.people.gates import Voted
-from planrunner.app.runs import rollback
-from planrunner.app.runs.control import steered_document
-from planrunner.app.runs.execute import ExecRequest, Silent
-from planrunner.app.runs.host import Host
-from planrunner.app.runs.rerun import RerunRequest, rerun
-from planrunner.app.runs.rerun import preview as stale_set
-from planrunner.app.runs.rollback import RollbackRequest
-from planrunner.errors import RunHeld, UsageError
+from planrunner.app.queue import asking
+from planrunner.app.queue.items import Act, Item, item_object
+from planrunner.app.queue.worker import Worker
+from planrunner.app.runs.execute import ExecRequest
+from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.steered import steered
 from planrunner.views.documents import document_of
@@ -37,60 +31,89 @@ class Order(NamedTuple):
 
 
 class Launcher:
-    """Starts and continues runs of every project of the service."""
+    """Starts and continues runs of every project of the service. Between ``start_work`` and ``close`` a worker for each
+    project works off its queue; where another process does that already, it stands by."""
 
-    def __init__(self) -> None:
-        self._host = Host()
+    def __init__(self, projects: Iterable[Project]) -> None:
+        self._workers = [Worker(project.root, project.state) for project in projects]
+
+    def start_work(self) -> None:
+        """Begin. Raises StorageFailed for a state directory that cannot be used."""
+        for worker in self._workers:
+            worker.start()
+
+    def close(self) -> None:
+        """Pause what goes on, and wait until it stands still."""
+        for worker in self._workers:
+            worker.close()
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps workers from working, for people."""
+        return [worker.problem for worker in self._workers if worker.problem]
 
     def start(self, visitor: Visitor, project: Project, order: Order) -> dict[str, Json]:
-        """Start a run for a visitor; the document that tells its id, ``run_id``. Raises what ``execute`` raises for a
-        run that cannot start."""
+        """Put a run into the queue for a visitor; the document that tells its id, ``run_id``. Raises what ``enqueue``
+        raises for a run that cannot start."""
+        request = order.request._replace(state=project.state, unattended=True)
+        key = f"{visitor.token} {order.key}" if order.key else ""
         with behalf(visitor, project):
-            run = self._host.start(order.request._replace(state=project.state, unattended=True)).id
-        return document_of({"run_id": run, "status": "running"})
+            return _document(asking.enqueue(request, order.source, order.priority, key))
 
-    def go_on(self, visitor: Visitor, project: Project, run: str) -> dict[str, Json]:
-        """Let a run go on that no process acts on. Raises what ``resume`` raises."""
+    def go_on(
+        self,
+        visitor: Visitor,
+        project: Project,
+        run: str,
+        act: Act = "resume",
+        arguments: dict[str, Json] | None = None,
+    ) -> dict[str, Json]:
+        """Let a run go on that no process acts on: resumed, or retried, re-run or rolled back with the ``arguments`` of
+        ``take_up``. Raises what that raises."""
         with behalf(visitor, project):
-            found = self._host.resume(run, project.state).id
-        return document_of({"run_id": found, "status": "running"})
-
-    def again(self, visitor: Visitor, project: Project, request: RerunRequest) -> dict[str, Json]:
-        """Re-run tasks of a run. Raises what ``rerun`` raises."""
-        with behalf(visitor, project):
-            found = stale_set(request, project.state, acting=True).run_id
-            self._act(lambda: rerun(request._replace(unattended=True), project.state, Silent()))
-        return document_of({"run_id": found, "status": "running"})
-
-    def roll_back(self, visitor: Visitor, project: Project, request: RollbackRequest) -> dict[str, Json]:
-        """Undo tasks of a run. Raises what ``roll_back`` raises."""
-        with behalf(visitor, project):
-            found = rollback.preview(request, project.state).run_id
-            self._act(lambda: rollback.roll_back(request, project.state, Silent()))
-        return document_of({"run_id": found, "status": "running"})
+            return _document(asking.take_up(run, act, arguments, "api", project.state))
 
     def cancel(
         self, visitor: Visitor, project: Project, run: str, reason: str = "", now: bool = False
     ) -> dict[str, Json]:
-        """Ask a run to end; one that no process acts on is driven to its end. Raises what ``steer`` raises."""
+        """Ask a run to end, whether it waits in the queue, runs or stands still. Raises what ``cancel`` raises, and
+        Problem where the run refuses."""
+        with behalf(visitor, project):
+            try:
+                item = asking.cancel(run, reason, project.state, now)
+                return document_of({"run_id": item.run, "applied": True, "message": _cancelled(item)})
+            except NotFound:
+                pass  # it was started elsewhere
         found = steered(visitor, project, run, "cancel", {"reason": reason, "now": now})
         if not found.held and not found.ended:
             self.go_on(visitor, project, found.run_id)
-        return steered_document(found)
+        return document_of({"run_id": found.run_id, "applied": True, "message": found.answer.message})
 
     def after_vote(self, visitor: Visitor, project: Project, voted: Sequence[Voted]) -> None:
-        """Let a run go on that was decided and that no process acts on."""
+        """Let a run go on that was decided. One that is in the queue does so by itself."""
         last = voted[-1].steered
-        if not last.held and not last.ended:
-            with suppress(RunHeld, UsageError):  # another process was quicker
-                self.go_on(visitor, project, last.run_id)
+        if last.held or last.ended:
+            return
+        with behalf(visitor, project):
+            try:
+                asking.item(last.run_id, project.state)
+            except NotFound:
+                _taken_up(last.run_id, project)
 
-    def _act(self, act: Callable[[], object]) -> None:
-        threading.Thread(target=copy_context().run, args=(act,), name="planrunner-act").start()
 
-    def close(self) -> None:
-        """Pause what goes on, and wait until it stands still."""
-        self._host.close()
+def _taken_up(run: str, project: Project) -> None:
+    try:
+        asking.take_up(run, source="api", state=project.state)
+    except (RunHeld, UsageError):
+        return  # another process was quicker
+
+
+def _document(item: Item) -> dict[str, Json]:
+    return document_of({"run_id": item.run}, item_object(item))
+
+
+def _cancelled(item: Item) -> str:
+    return "it has left the queue" if item.status == "cancelled" and item.begun is None else "what is open is cancelled"
 
 
 def the_launcher(request: Request) -> Launcher:

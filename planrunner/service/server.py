@@ -71,7 +71,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     app = make_app(projects)
     app.state.access = access
     app.state.stopping = False
-    app.state.launcher = launcher = Launcher()
+    app.state.launcher = launcher = Launcher(projects)
     config = uvicorn.Config(
         Guard(app, access, place.hosts, Limits()),
         http=_Connection,
@@ -86,6 +86,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
         h11_max_incomplete_event_size=64 << 10,
     )
     try:
+        launcher.start_work()
         _Server(config, lambda: ready(access), app).run(sockets=[place.socket])
     finally:
         app.state.followers.close()

@@ -1,0 +1,179 @@
+"""Plans: listed, read, written, checked, previewed, drawn, drafted."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
+from planrunner.app.plans import edit
+from planrunner.app.plans.files import plan_paths
+from planrunner.app.plans.lint import load_plan
+from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
+from planrunner.app.runs.execute import ExecRequest, Silent
+from planrunner.jsontext import write_json
+from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
+from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
+from planrunner.service.launch import HereLauncher, Order
+from planrunner.service.plan_paths import plan_of
+from planrunner.service.problems import Problem
+from planrunner.views.documents import document_of, listing
+from planrunner.views.draft import Shown, draft_document
+from planrunner.views.graph import drawing, graph_object
+
+Json = Any
+
+router = api_router("plans")
+
+Path = Annotated[str, Field(min_length=1, max_length=500, examples=["plans/release.yaml"])]
+_FINDINGS = shaped("The findings, as `lint --json` prints them.", "findings")
+_PREVIEW = shaped("The preview, as `preview --json` prints it.", "digests", "params", "envelope")
+
+
+class Text(Body):
+    """The text of a plan, in the notation of the ending of ``path``; or the ``plan`` itself as data, which is written
+    as JSON."""
+
+    path: Path
+    text: str = Field(default="", max_length=edit.LARGEST)
+    plan: dict[str, Json] | None = None
+
+    def written(self) -> str:
+        """The text that the file gets. Raises Problem 422 where there is none or both."""
+        if (self.plan is None) == (not self.text):
+            raise Problem(422, "give `text`, or the plan as data under `plan`")
+        return self.text or write_json(self.plan)
+
+
+class Saved(Text):
+    """A text over the one that was read, whose ``digest`` (SHA-256) it had; empty for a new file."""
+
+    digest: str = Field(default="", max_length=64)
+
+
+class Chosen(Body):
+    """What a run would be asked for."""
+
+    path: Path
+    params: dict[str, Json] = {}
+    only: list[str] = []
+    until: list[str] = []
+    max_parallel: int | None = Field(default=None, ge=1)
+
+
+class Goal(Body):
+    """A goal in plain words. ``model`` is that of the project that writes the plan: empty for the default one, null for
+    none. ``save`` writes it; it runs only after a person has trusted it."""
+
+    goal: str = Field(min_length=1, max_length=4000)
+    path: Path
+    model: str | None = None
+    save: bool = False
+
+
+class Inputs(Body):
+    """Values of the parameters that the plan has."""
+
+    inputs: dict[str, Json] = {}
+
+
+@router.get("/plans", responses=shaped("The plans of the project.", "plans"))
+def plans(visitor: HereVisitor, project: HereProject) -> Answer:
+    """List the plan files of the project."""
+    with behalf(visitor, project):
+        rows = [{"path": os.path.relpath(path, project.root)} for path in plan_paths(project.root)]
+    return Answer(listing("plans", rows))
+
+
+@router.post("/plans", status_code=201, responses=shaped("The plan, and its findings.", "path", "digest", status=201))
+def create(body: Saved, visitor: Runner, project: HereProject) -> Answer:
+    """Write a plan. What a token without the scope `admin` writes runs only after a person has trusted it."""
+    return Answer(_saved(body, visitor, project), 201)
+
+
+@router.put("/plans", responses=shaped("The plan, and its findings.", "path", "digest"))
+def replace(body: Saved, visitor: Runner, project: HereProject) -> Answer:
+    """Write a plan over the text that was read."""
+    return Answer(_saved(body, visitor, project))
+
+
+@router.post("/plans/validate", responses=_FINDINGS)
+def validate(body: Text, visitor: HereVisitor, project: HereProject) -> Answer:
+    """Check a text without writing it."""
+    with behalf(visitor, project):
+        return Answer(edit.look_object(edit.look(body.path, body.written())))
+
+
+@router.post("/plans/preview", responses=_PREVIEW)
+def preview(body: Chosen, visitor: HereVisitor, project: HereProject) -> Answer:
+    """Show what a run would do: what runs in which order, who is asked, and the worst case."""
+    place = plan_of(project, body.path)
+    chosen = Choice(tuple(body.params.items()), tuple(body.only), tuple(body.until), body.max_parallel)
+    with behalf(visitor, project):
+        seen = previewed(place, chosen)
+        return Answer({**preview_object(body.path, seen), "missing": missing_of(place, seen)})
+
+
+@router.post("/plans/draft", responses=shaped("The draft, with what it may do.", "plan"))
+def draft_plan(body: Goal, visitor: Runner, project: HereProject) -> Answer:
+    """Draft a plan for a goal; nothing runs but the model that writes it."""
+    if not _drafting.acquire(blocking=False):
+        raise Problem(429, "two plans are being drafted already", "wait for one", headers={"retry-after": "30"})
+    try:
+        with behalf(visitor, project):
+            made = draft(DraftRequest(body.goal, edit.place_of(body.path), body.model, state=project.state), Silent())
+            return Answer(_draft_document(made, write_draft(made) if body.save else ""))
+    finally:
+        _drafting.release()
+
+
+_drafting = threading.BoundedSemaphore(2)
+
+
+@router.get("/plans/{path:path}/graph", responses=shaped("Nodes and edges.", "nodes", "edges"))
+def graph(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
+    """Show the graph of a plan."""
+    with behalf(visitor, project):
+        return Answer(graph_object(drawing(load_plan(plan_of(project, path)))))
+
+
+@router.post("/plans/{path:path}/tasks/{task}/run", status_code=202, responses=shaped("The run.", "run_id", status=202))
+def run_task(
+    body: Inputs, visitor: Runner, project: HereProject, launcher: HereLauncher, path: Name, task: Name
+) -> Answer:
+    """Start a run of one task of a plan."""
+    request = ExecRequest(plan_of(project, path), tuple(body.inputs.items()), only=(task,))
+    return Answer(launcher.start(visitor, project, Order(request, "api")), 202)
+
+
+@router.get("/plans/{path:path}", responses=shaped("The text with its digest, and its findings.", "path", "digest"))
+def read(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
+    """Read a plan file."""
+    with behalf(visitor, project):
+        return Answer(_text_object(edit.read_text(path)))
+
+
+def _draft_document(made: Draft, written: str) -> dict[str, Json]:
+    powers = None if made.review is None else made.review.summary
+    shown = Shown(
+        *(made.goal, made.by, made.path, made.source, made.before is None, made.diff, made.findings, powers),
+        *(made.reason, made.run_id, written),
+    )
+    return draft_document(shown, "planrunner")
+
+
+def _saved(body: Saved, visitor: Visitor, project: HereProject) -> dict[str, Json]:
+    with behalf(visitor, project):
+        outside = "admin" not in visitor.scopes
+        return _text_object(edit.save_text(body.path, body.written(), body.digest, outside))
+
+
+def _text_object(text: edit.PlanText) -> dict[str, Json]:
+    """A plan as it stands in its file, with what lint says of it."""
+    seen: dict[str, Json] = {}
+    if len(text.text) <= edit.LARGEST:
+        seen = edit.look_object(edit.look(text.path, text.text))
+    return document_of(text, seen)
