@@ -174,7 +174,7 @@ def _changing() -> Iterator[list[Token]]:
 
 
 def _token(data: dict[str, Any]) -> Token:
-    """A token of the file. Raises TypeError and ValueError for what is none."""
+    """A token of the file. Raises TypeError and ValueError for other data."""
     token = Token(**data)
     scopes = tuple(scope for scope in SCOPES if scope in token.scopes)
     if len(scopes) != len(token.scopes) or not all(isinstance(each, str) for each in (token.id, token.digest)):

@@ -29,7 +29,9 @@ SEALED = "default-src 'none'; sandbox; frame-ancestors 'none'"
 _BYTES: dict[int | str, dict[str, Json]] = {
     200: {
         "description": "The content, as an attachment.",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        "content": {
+            "application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}
+        },
     }
 }
 _TEXT: dict[int | str, dict[str, Json]] = {
