@@ -45,6 +45,8 @@ class Loaded(NamedTuple):
     findings: tuple[Diagnostic, ...]
     tree: Node | None
     files: tuple[tuple[str, str], ...] = ()
+    sketch: Plan | None = None
+    """The plan as far as it can be told, errors or not: for a drawing, never to run."""
 
 
 DENIED = "PLAN801"
@@ -117,7 +119,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     before = Parsed(spelt, tuple(findings))
     findings += run(lowered.plan, source, table, more, lowered.subplans, project, before)
     faults = (each for each in findings if each.code != DENIED)
-    return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)
+    return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree, sketch=lowered.plan)
 
 
 def _misspelt(findings: Iterable[Diagnostic], text: str) -> dict[int, str]:

@@ -11,8 +11,9 @@ from planrunner import __version__
 from planrunner.service import health
 from planrunner.service.api import artifacts, gates, memory, plans, projects, runs, steering, streams
 from planrunner.service.context import Project
+from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
-from planrunner.service.pages import entry, inbox, knowledge, lists, plans, queue
+from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, plans, queue
 from planrunner.service.problems import catch_problems
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -30,6 +31,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     inbox.router,
     knowledge.router,
     queue.router,
+    drafts.router,
     plans.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
@@ -50,6 +52,7 @@ def make_app(served: Sequence[Project]) -> FastAPI:
     )
     app.state.followers = Followers()
     app.state.streams = streams.Streams()
+    app.state.drafts = Drafts()
     app.state.projects = {project.name: project for project in served}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)

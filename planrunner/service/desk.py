@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from fastapi.responses import HTMLResponse
+
+from planrunner.app.follow.follower import Follower
 from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, read_text
 from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
 from planrunner.diagnostics import Diagnostic
@@ -16,6 +19,7 @@ from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.plan.tasks import every
 from planrunner.safety.trust import why_drafted
 from planrunner.service.context import Project, Visitor
+from planrunner.service.following import framed
 from planrunner.service.problems import Problem
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
@@ -23,6 +27,7 @@ from planrunner.views.page.difference import difference as compared
 from planrunner.views.page.editor import RevisionView, editor_parts, notes_data
 from planrunner.views.page.figures import count
 from planrunner.views.page.forecast import forecast
+from planrunner.views.page.render import rendered
 from planrunner.views.revision import Revision
 
 Json = Any
@@ -68,6 +73,22 @@ class Draft(NamedTuple):
     own: bool = False
     drafted: bool = False
     alert: Alert | None = None
+
+
+class Reader(NamedTuple):
+    """Who looks at which project, and what follows its runs."""
+
+    project: Project
+    visitor: Visitor
+    follower: Follower
+
+
+def shown_editor(draft: Draft, reader: Reader, status: int = 200) -> HTMLResponse:
+    """The page of the editor. Acts within ``behalf``."""
+    values = editor(draft, reader.project, reader.visitor)
+    runs = reader.follower.summaries.plans().get(str(values["plan_id"]), 0)
+    around = framed(reader.follower, reader.project, reader.visitor, "plans", "editor.js")
+    return HTMLResponse(rendered("plan.html", around, page={**values, "used": runs}), status)
 
 
 def draft_of(path: str, run: str, own: bool) -> Draft:

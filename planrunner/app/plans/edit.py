@@ -66,6 +66,8 @@ class Look(NamedTuple):
     source: Source
     findings: tuple[Diagnostic, ...]
     plan: Plan | None
+    sketch: Plan | None = None
+    """The plan as far as it can be told, for a drawing."""
 
 
 class Envelope(NamedTuple):
@@ -144,7 +146,7 @@ def look(path: str, text: str) -> Look:
     if file.findings:
         return Look(shown, arrange(file.findings), None)
     loaded = load(file.source, Registry(project=project, keeps=False), obligations(project))
-    return Look(shown, loaded.findings, loaded.plan)
+    return Look(shown, loaded.findings, loaded.plan, loaded.sketch)
 
 
 def look_object(seen: Look) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query
@@ -12,7 +12,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from planrunner.app.drafts.beginnings import begun
-from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.edit import (
     LARGEST,
@@ -30,8 +29,8 @@ from planrunner.app.plans.listing import checked, project_files
 from planrunner.app.queue.asking import take_up
 from planrunner.app.runs.revise import ReviseRequest, revise
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
-from planrunner.service.desk import Alert, Draft, converted_page, draft_of, editor, panels, working
+from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
+from planrunner.service.desk import Alert, Draft, Reader, draft_of, panels, shown_editor, working
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.source import notation_of
@@ -119,6 +118,7 @@ def plan(
     of: Annotated[Literal["", "run"], Query()] = "",
     begin: Annotated[str, Query(max_length=40)] = "",
     saved: bool = False,
+    drafted: bool = False,
     notation: Annotated[Literal["", "yaml", "text", "json"], Query(alias="as")] = "",
 ) -> HTMLResponse:
     """One plan in the editor: its file, the plan of a ``run`` that it revises, or what a new one begins with."""
@@ -129,25 +129,12 @@ def plan(
             draft = draft_of(path, run, of == "run")
         if saved:
             draft = draft._replace(alert=Alert("ok", "Saved."))
+        elif drafted:
+            draft = draft._replace(alert=Alert("ok", "Drafted and written to its file. Read it before you trust it."))
         if notation and notation != notation_of(path):
             page = converted_page(draft, project, visitor, notation)
             return HTMLResponse(rendered("plan.html", framed(follower, project, visitor, "plans"), page=page))
-        return _page(draft, Reader(project, visitor, follower))
-
-
-class Reader(NamedTuple):
-    """Who looks at which project, and what follows its runs."""
-
-    project: Project
-    visitor: Visitor
-    follower: Follower
-
-
-def _page(draft: Draft, reader: Reader, status: int = 200) -> HTMLResponse:
-    values = editor(draft, reader.project, reader.visitor)
-    runs = reader.follower.summaries.plans().get(str(values["plan_id"]), 0)
-    around = framed(reader.follower, reader.project, reader.visitor, "plans", "editor.js")
-    return HTMLResponse(rendered("plan.html", around, page={**values, "used": runs}), status)
+        return shown_editor(draft, Reader(project, visitor, follower))
 
 
 def last_runs(summaries: Summaries, plans: Sequence[str]) -> dict[str, LastRun]:
@@ -182,7 +169,7 @@ def act(project: HereProject, visitor: Runner, follower: HereFollower, path: str
             draft = _changed(draft, what, which)
         except (PlanInvalid, NotFound) as error:
             draft, status = draft._replace(alert=Alert("bad", f"{error.message}. {error.hint}".strip())), 422
-        return _page(draft, reader, status)
+        return shown_editor(draft, reader, status)
 
 
 def _changed(draft: Draft, what: str, which: str) -> Draft:
@@ -201,7 +188,7 @@ def _save(draft: Draft, reader: Reader, revising: bool) -> Response:
     try:
         kept = save_text(draft.path, draft.text, draft.digest, outside)
     except RecordMismatch as error:
-        return _page(_overtaken(draft, error), reader, 409)
+        return shown_editor(_overtaken(draft, error), reader, 409)
     address = f"/{project.name}/plans/{quote(draft.path)}"
     if not revising:
         run = {"run": draft.run} if draft.run else {}
@@ -211,7 +198,7 @@ def _save(draft: Draft, reader: Reader, revising: bool) -> Response:
         take_up(made.run_id)
     except PlanrunnerError as error:
         alert = Alert("bad", f"Saved, but the run was not revised: {error.message}. {error.hint}".strip())
-        return _page(draft._replace(digest=kept.digest, alert=alert), reader, 409)
+        return shown_editor(draft._replace(digest=kept.digest, alert=alert), reader, 409)
     return RedirectResponse(f"/{project.name}/runs/{quote(made.run_id)}", 303)
 
 
@@ -241,6 +228,8 @@ def look_again(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> 
         "parts": {name: part("plan_parts.html", name, values) for name in names},
         "notes": notes_data(seen.source, seen.findings),
         "starts": seen.plan is not None,
+        "graph": bool(values["graph"]),
+        "preview": bool(values["facts"]),
     }
 
 

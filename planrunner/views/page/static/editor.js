@@ -98,7 +98,12 @@
       if (mine !== asking || text !== area.value) return;
       checked = text; notes = said.notes; patience = 250;
       redraw(0, lines.length);
-      for (const [name, html] of Object.entries(said.parts)) { const place = $(PLACES[name]); if (place) place.outerHTML = html; }
+      for (const [name, html] of Object.entries(said.parts)) {
+        const place = $(PLACES[name]);
+        if (!place) continue;
+        if (!said[name] && (name === 'graph' || name === 'preview') && $('svg.plan, .kv', place)) { $('.meta', place).textContent = 'of the last text without errors'; continue; }
+        place.outerHTML = html;
+      }
       const start = $('#start'), revise = $('[value=revise]');
       if (start && (dirty || !said.starts) && start.matches('a')) { const b = node('button', '', start.textContent); b.type = 'button'; b.id = 'start'; b.disabled = true; b.setAttribute('aria-describedby', 'verdict'); start.replaceWith(b); }
       if (revise) revise.disabled = !said.starts;
@@ -158,7 +163,7 @@
   const list = node('ul', 'offers'), told = node('span', 'sr');
   list.id = 'offers'; list.setAttribute('role', 'listbox'); list.setAttribute('aria-label', 'Completions'); list.hidden = true;
   told.setAttribute('role', 'status');
-  code.append(list); form.append(told);
+  ed.append(list); form.append(told);
   area.setAttribute('aria-autocomplete', 'list'); area.setAttribute('aria-controls', 'offers'); area.setAttribute('aria-haspopup', 'listbox');
   let offers = null, chosen = 0, wait = 0, query = null;
   function hide() { clearTimeout(wait); query?.abort(); list.hidden = true; offers = null; area.removeAttribute('aria-activedescendant'); }
@@ -188,13 +193,13 @@
   }
   function place() {
     const before = area.value.slice(0, offers.start), row = before.split('\n').length - 1, column = before.length - before.lastIndexOf('\n') - 1;
-    const line = pre.children[row], box = code.getBoundingClientRect(), range = document.createRange();
+    const line = pre.children[row], box = ed.getBoundingClientRect(), range = document.createRange();
     let left = column, walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT), text;
     range.setStart(line, 0); range.collapse(true);
     while ((text = walker.nextNode())) { if (left <= text.length) { range.setStart(text, left); break; } left -= text.length; }
     const spot = range.getClientRects()[0] || line.getBoundingClientRect();
-    list.style.left = Math.max(0, Math.min(spot.left - box.left + code.scrollLeft - 8, code.scrollLeft + code.clientWidth - 340)) + 'px';
-    list.style.top = line.offsetTop + 22 + 'px';
+    list.style.left = Math.max(8, Math.min(spot.left - box.left - 8, ed.clientWidth - 348)) + 'px';
+    list.style.top = line.getBoundingClientRect().bottom - box.top + 2 + 'px';
   }
   function accept() {
     const word = offers.words[chosen], {start, end} = offers;
