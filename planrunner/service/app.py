@@ -9,7 +9,8 @@ from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
 from planrunner.service import health
-from planrunner.service.api import artifacts, gates, memory, plans, projects, runs, steering, streams
+from planrunner.service.api import artifacts, editing, gates, memory, projects, runs, steering, streams
+from planrunner.service.api import plans as plan_files
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
@@ -25,7 +26,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     streams.router,
     artifacts.router,
     memory.router,
-    plans.router,
+    editing.router,
+    plan_files.router,
     entry.router,
     lists.router,
     inbox.router,
