@@ -54,15 +54,19 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
     A failure that a handler recovered or that is allowed has no block: it needs no action. Neither has
     a task that failed because of one inside it, nor a failure that a later round or attempt made up for.
     """
-    troubled = [number for number, task_state in enumerate(state.tasks) if _matters(state, number, task_state)]
-    if len(troubled) > 1:  # the cause first
-        troubled.sort(key=lambda number: state.tasks[number].ended or float("inf"))
+    failed = troubled(state)
     lines: list[str] = []
-    for number in troubled[:BLOCKS]:
+    for number in failed[:BLOCKS]:
         lines += ["", *failure_block(terminal, state, number, run_id, source)]
-    if len(troubled) > BLOCKS:
-        lines += ["", f"and {len(troubled) - BLOCKS} more: {terminal.program} show {run_id}"]
+    if len(failed) > BLOCKS:
+        lines += ["", f"and {len(failed) - BLOCKS} more: {terminal.program} show {run_id}"]
     return lines
+
+
+def troubled(state: State) -> list[int]:
+    """The tasks that failed or whose end is unknown and that need an action, by number, the cause first."""
+    numbers = [number for number, task_state in enumerate(state.tasks) if _matters(state, number, task_state)]
+    return sorted(numbers, key=lambda number: state.tasks[number].ended or float("inf"))
 
 
 def _matters(state: State, number: int, task_state: TaskState) -> bool:
@@ -79,18 +83,6 @@ def failure_block(
 ) -> list[str]:
     """The lines of the block of one task, by its number in the run."""
     task, task_state = state.specs[number], state.tasks[number]
-    own = not (task.concluding or task.uses == ASKING)
-    facts = [
-        ("why", labelled(state, _why(task_state))),
-        ("in", around_text(state, number) if state.tasks[number].frame.owner >= 0 else ""),
-        ("place", _place(state, number, source)),
-        ("command", command_text(task) if own else ""),
-        *_output(task_state.outcome),
-        ("refused", refused_text(task_state.outcome)),
-        ("gave", _given(task_state) if own else ""),
-        ("advice", advice(task, task_state.failure)),
-        ("then", _consequence(state, number)),
-    ]
     kind = f" ({task_state.failure})" if task_state.failure else ""
     status = "failed" if has_failed(task_state) else task_state.status
     head = [
@@ -102,11 +94,29 @@ def failure_block(
     headline = terminal.paint(", ".join(fact for fact in head if fact), "bold")
     lines = [f"{terminal.sign(status)} {headline}"]
     room = terminal.edge() - _INDENT
-    for name, value in facts:
+    for name, value in failure_facts(state, number, source):
         parts = map(harmless, value.splitlines())
         shown = _folded(parts, room) if (name, task_state.failure) == ("why", "policy") else parts
         lines += _fact(terminal, name, [cut(line, room, terminal.unicode) for line in shown])
     return lines + _fact(terminal, "go on", _ways_on(terminal.program, state, number, run_id))
+
+
+def failure_facts(state: State, number: int, source: Source | None = None) -> list[tuple[str, str]]:
+    """What is known of the failure of a task, as names and texts: why, in, place, command, stdout, stderr, refused,
+    gave, advice and then. Texts may be empty and have lines."""
+    task, task_state = state.specs[number], state.tasks[number]
+    own = not (task.concluding or task.uses == ASKING)
+    return [
+        ("why", labelled(state, _why(task_state))),
+        ("in", around_text(state, number) if state.tasks[number].frame.owner >= 0 else ""),
+        ("place", _place(state, number, source)),
+        ("command", command_text(task) if own else ""),
+        *_output(task_state.outcome),
+        ("refused", refused_text(task_state.outcome)),
+        ("gave", _given(task_state) if own else ""),
+        ("advice", advice(task, task_state.failure)),
+        ("then", _consequence(state, number)),
+    ]
 
 
 def _folded(lines: Iterable[str], room: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 _DAY = 86_400
@@ -63,3 +64,24 @@ def stamp(at: float | None) -> str:
 def count(number: int, noun: str, many: str = "") -> str:
     """``1 run``, ``2,500 runs``; ``many`` is the plural where it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+
+
+def clock(at: float) -> str:
+    """The time of day, ``08:04:51``."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def clipped(text: str, most: int) -> str:
+    """A text in at most so many characters, with an ellipsis where something is left out."""
+    return text if len(text) <= most else f"{text[: max(0, most - 1)]}…"
+
+
+def digest(text: str) -> str:
+    """The beginning of a digest: ``15505d5``."""
+    return text.rpartition(":")[2][:8]
+
+
+def anchor_of(place: str) -> str:
+    """What stands behind ``#`` in the address of a task: its place with other signs than letters, digits, ``_`` and
+    ``-`` as ``.`` and their number, so that no two places share one."""
+    return "t-" + re.sub(r"[^A-Za-z0-9_-]", lambda sign: f".{ord(sign[0]):x}", place)

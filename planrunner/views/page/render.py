@@ -7,7 +7,7 @@ import json
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from planrunner.escapes import harmless
 from planrunner.views.page import figures, signs
@@ -56,6 +56,14 @@ def embedded(data: Json) -> Markup:
     return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_HARMFUL))  # noqa: S704
 
 
+def ticked(text: str) -> Markup:
+    """A sentence in which what stands between backticks is code."""
+    parts = [escape(part) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 @functools.cache
 def _environment() -> Environment:
     made = Environment(
@@ -73,6 +81,11 @@ def _environment() -> Environment:
         "stamp": figures.stamp,
         "counted": figures.count,
         "harmless": harmless,
+        "clock": figures.clock,
+        "clipped": figures.clipped,
+        "short_digest": figures.digest,
+        "anchor": figures.anchor_of,
+        "ticked": ticked,
     }
     made.globals |= {"run_sign": signs.run_sign, "task_sign": signs.task_sign}
     return made

@@ -1,0 +1,223 @@
+"""The drawer of a task: why it stands as it does, its attempts, what went in and came out, its rollback and its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from planrunner.escapes import harmless
+from planrunner.jsontext import as_text
+from planrunner.machine.compensation import steps_of
+from planrunner.machine.explain import why
+from planrunner.machine.names import label, labelled
+from planrunner.machine.state import State
+from planrunner.plan.model import Task
+from planrunner.redaction import masked
+from planrunner.views.artifacts import size_text
+from planrunner.views.failure import command_text
+from planrunner.views.page.burn import amount_text
+from planrunner.views.page.figures import anchor_of, duration, moment
+from planrunner.views.page.outline import Row
+from planrunner.views.page.signs import Sign, task_sign
+from planrunner.views.page.story import Piece, Story
+from planrunner.views.run import account_object
+from planrunner.views.status import about, outputs_of
+
+Json = Any
+
+TRIES = 24
+"""Attempts and waits that a drawer lists; of more the last ones."""
+VALUE = 400
+"""Characters of an output that are shown."""
+REASONS = 12
+"""Sentences that explain a task."""
+
+
+class Tail(NamedTuple):
+    """The end of what an attempt wrote: ``text``, and how many bytes of it are not shown."""
+
+    task: str
+    attempt: int
+    text: str
+    hidden: int = 0
+
+
+class Try(NamedTuple):
+    """An attempt, a wait, a visit of a gate or an undo. ``known`` is the entry that made its end known."""
+
+    sign: Sign
+    text: str
+    meta: str
+    known: int
+    note: str = ""
+
+
+class Kept(NamedTuple):
+    """An artifact: its name, its file, what it is, and its address below that of the run."""
+
+    name: str
+    file: str
+    meta: str
+    address: str
+
+
+class Drawer(NamedTuple):
+    """One place. ``task`` is the path of its newest task. ``known`` is the entry since which ``why`` holds,
+    ``settled`` the one since which outputs and artifacts are there."""
+
+    place: str
+    anchor: str
+    task: str
+    label: str
+    title: str
+    sign: Sign
+    why: tuple[str, ...]
+    known: int
+    settled: int
+    tries: tuple[Try, ...]
+    earlier: int
+    calls: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    artifacts: tuple[Kept, ...]
+    spent: str
+    undo: str
+    facts: tuple[tuple[str, str], ...]
+    logs: tuple[Tail, ...]
+    gate: bool
+    held: bool
+    doubtful: bool
+
+
+def drawer(story: Story, row: Row, logs: Mapping[str, tuple[Tail, ...]], now: float) -> Drawer:
+    """The drawer of a row that stands for a task."""
+    state, number = story.state, row.task
+    task, task_state = state.specs[number], state.tasks[number]
+    pieces = _pieces(story, row)
+    written = about(state, number)
+    return Drawer(
+        row.place,
+        anchor_of(row.place),
+        task.id,
+        label(state, number),
+        task.title or row.name,
+        task_sign(story.statuses.get(row.place, "pending")),
+        tuple(_reasons(state, task.id)),
+        min((piece.seq for piece in pieces), default=0),
+        max((piece.until for piece in pieces), default=0),
+        tuple(_tries(state, pieces[-TRIES:], now)),
+        max(0, len(pieces) - TRIES),
+        tuple(_calls(task)),
+        tuple((name, _value(value)) for name, value in outputs_of(task_state).items()),
+        tuple(_artifacts(task_state.outcome.artifacts if task_state.outcome is not None else ())),
+        _spent(state, number),
+        _undo(state, number),
+        tuple((name.replace("_", " "), harmless(as_text(value, VALUE))) for name, value in written.items() if name != "title"),
+        logs.get(row.place, ()),
+        task_state.gate is not None and task_state.gate.waits,
+        number in state.containers,
+        task_state.status == "in_doubt" or story.statuses.get(row.place) == "in_doubt",
+    )
+
+
+def _pieces(story: Story, row: Row) -> list[Piece]:
+    """The pieces of a row in the order of time, without the span of a container."""
+    paths = [story.state.specs[number].id for number in row.tasks]
+    pieces = [piece for path in paths for piece in story.pieces.get(path, ()) if piece.kind != "span"]
+    return sorted(pieces, key=lambda piece: piece.began)
+
+
+def _reasons(state: State, task: str) -> Iterator[str]:
+    """The sentences of ``planrunner why`` without the attempts, which have a list of their own."""
+    for line in why(state, task)[:REASONS]:
+        if not line.lstrip().startswith("attempt "):
+            yield harmless(labelled(state, _clocked(line)))
+
+
+def _clocked(line: str) -> str:
+    """A sentence with times of day in place of seconds since 1970."""
+    return re.sub(r"(\d{9,}(?:\.\d+)?) \(seconds since 1970\)", lambda at: moment(float(at[1]), 0.0), line)
+
+
+_VERBS = {"completed": "succeeded", "failed": "failed", "in_doubt": "was cut off", "cancelled": "was cancelled"}
+
+
+def _tries(state: State, pieces: Iterable[Piece], now: float) -> Iterator[Try]:
+    for piece in pieces:
+        meta = f"{moment(piece.began, now)} · {duration(piece.lasted(now))}"
+        note = harmless(piece.note)
+        if piece.kind == "wait":
+            yield Try(task_sign("retrying"), "Waited before the next attempt", duration(piece.lasted(now)), piece.until)
+        elif piece.kind == "gate":
+            sign = task_sign("blocked")._replace(icon="back" if piece.status == "rejected" else "gate")
+            yield Try(sign, f"Visit {piece.number}: {piece.status or 'waiting'}", meta, piece.until or piece.seq)
+        else:
+            name = "Rollback" if piece.kind == "undo" else f"{_round(piece.task)}Attempt {piece.number}"
+            status = "running" if piece.ended is None else piece.status or "completed"
+            verb = "runs" if piece.ended is None else _VERBS.get(piece.status, "ended")
+            verb = "succeeded" if piece.status == "rolled_back" else verb
+            yield Try(task_sign(status), f"{name} {verb}", meta, piece.until or piece.seq, note)
+
+
+def _round(path: str) -> str:
+    """``Round 2: `` for a task inside a loop."""
+    rounds = re.findall(r"#(\d+)", path)
+    return f"Round {'.'.join(rounds)}: " if rounds else ""
+
+
+def _calls(task: Task) -> Iterator[tuple[str, str]]:
+    """What a task calls, as its plan writes it: templates are not filled in, so no secret shows."""
+    if task.uses:
+        yield "Uses", task.uses
+    if task.run or task.command:
+        yield ("Command", harmless(command_text(task)))
+    if isinstance(task.inputs, dict):
+        for name, value in task.inputs.items():
+            yield harmless(str(name)), harmless(masked(as_text(value, 10_000)))[:VALUE]
+
+
+def _value(value: Json) -> str:
+    text = harmless(masked(as_text(value, 10_000)))
+    return text if len(text) <= VALUE else f"{text[: VALUE - 1]}…"
+
+
+def _artifacts(records: Iterable[dict[str, Json]]) -> Iterator[Kept]:
+    for record in records:
+        sha256 = str(record.get("sha256") or "")
+        name = harmless(str(record.get("name") or record.get("path") or "artifact"))
+        size = record.get("size")
+        facts = [str(record.get("type") or ""), size_text(size) if isinstance(size, int) else "", sha256[:12]]
+        yield Kept(name, harmless(str(record.get("path") or "")), " · ".join(filter(None, facts)), sha256)
+
+
+def _spent(state: State, number: int) -> str:
+    """What a task used of its own budget: ``$0.084 of $0.20, 10,420 of 20,000 tokens``."""
+    account: dict[str, dict[str, float | None]] = account_object(state, number).get("budget", {})
+    parts = []
+    for what, found in account.items():
+        used, limit = found.get("used"), found.get("limit")
+        if what not in ("cost", "tokens", "calls") or not (used or limit):
+            continue
+        of = f" of {amount_text(what, limit)}" if limit is not None else ""
+        parts.append(f"{amount_text(what, used or 0)}{of}" + ("" if what == "cost" else f" {what}"))
+    return ", ".join(parts)
+
+
+_FATES = {"undone": "Undone.", "failed": "Could not be undone.", "left": "Left as it is.", "": "Would be undone."}
+
+
+def _undo(state: State, number: int) -> str:
+    """How a task is undone, or what became of that."""
+    task = state.specs[number]
+    steps = steps_of(state, number)
+    log = state.compensation_log
+    said = ""
+    if log is not None and steps:
+        step = log.steps[steps[-1]]
+        said = _FATES[step.fate] + (f" {harmless(step.detail)}" if step.detail else "")
+    if task.rollback is not None:
+        run = task.rollback.run if isinstance(task.rollback.run, str) else " ".join(task.rollback.run or ())
+        return f"{said or 'Declared; recorded before the task starts.'} {harmless(masked(run or task.rollback.uses).strip())}"
+    if task.backup:
+        return f"{said or 'Files are saved before the task starts:'} {', '.join(task.backup)}"
+    return said

@@ -1,0 +1,340 @@
+"""The page of one run: everything its templates show, made from the story of the run and nothing else.
+
+The same parts stand in the report, which is a file: whatever is read from outside (logs, what a retry would do, who may
+act) comes in as a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.escapes import harmless
+from planrunner.jsontext import as_text
+from planrunner.machine.names import frames
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.source import Source
+from planrunner.views.containers import progress_text
+from planrunner.views.page.burn import Burn, burns
+from planrunner.views.page.drawer import Drawer, Tail, drawer
+from planrunner.views.page.figures import count, duration, moment
+from planrunner.views.page.graph import Cell, Coloured, Picture, picture
+from planrunner.views.page.outline import Row, outline
+from planrunner.views.page.scale import Scale
+from planrunner.views.page.signs import Sign, task_sign
+from planrunner.views.page.story import Moment, Story, place_of
+from planrunner.views.page.timeline import Lane, busy, critical_path, lanes, path_text
+from planrunner.views.page.trouble import Trouble, troubles
+from planrunner.views.page.verdict import Verdict, verdict
+from planrunner.views.status import ORDER, shown_counts
+
+Json = Any
+
+MOMENTS = 1_500
+"""Moments that a page embeds; of more those that say something are kept, and the rest evenly."""
+EVENTS = 400
+"""Events that the list on the page shows; the last ones, unless a moment is asked for."""
+DRAWERS = 60
+"""Drawers that come with the page; others are fetched when their task is chosen."""
+WHOLE = 5_000
+"""The same for a page that stands alone."""
+
+
+class Permit(NamedTuple):
+    """What the person who looks may do."""
+
+    run: bool = False
+    decide: bool = False
+
+
+class Given(NamedTuple):
+    """What a page is made from. ``now`` is on the time line of the run; ``leased`` says that a process acts on it.
+    ``logs`` are the ends of logs by place. ``rollback`` and ``retry`` are the documents of what those would do, None
+    where they cannot. ``at`` is the entry to show the run at (None: the last one), ``chosen`` the place whose drawer is
+    open, ``whole`` unfolds all rows, and ``alone`` makes a page that fetches nothing."""
+
+    story: Story
+    now: float
+    leased: bool = False
+    source: Source | None = None
+    logs: Mapping[str, tuple[Tail, ...]] = {}
+    rollback: Mapping[str, Json] | None = None
+    retry: Mapping[str, Json] | None = None
+    permit: Permit = Permit()
+    at: int | None = None
+    chosen: str = ""
+    whole: bool = False
+    alone: bool = False
+
+
+class RunPage(NamedTuple):
+    """The parts of the page, in the order in which it shows them."""
+
+    run: str
+    plan_id: str
+    title: str
+    file: str
+    digest: str
+    facts: tuple[tuple[str, str], ...]
+    params: str
+    verdict: Verdict
+    live: bool
+    ended: bool
+    past: Moment | None
+    position: int
+    moments: tuple[Moment, ...]
+    picture: Picture
+    legend: tuple[tuple[Sign, int], ...]
+    lanes: tuple[Lane, ...]
+    scale: Scale
+    burns: tuple[Burn, ...]
+    path: str
+    troubles: tuple[Trouble, ...]
+    more_troubles: int
+    drawers: tuple[Drawer, ...]
+    chosen: str
+    hidden: int
+    seq: int
+    began: float
+    now: float
+    whole: bool
+    alone: bool
+    permit: Permit
+    rollback: Mapping[str, Json] | None
+    retry: Mapping[str, Json] | None
+    statuses: Mapping[str, str]
+    listed: tuple[Moment, ...]
+    ready: frozenset[str]
+
+    def later(self, seq: int) -> bool:
+        """Whether what an entry made known is hidden at the moment that is shown."""
+        return self.past is not None and seq > self.past.seq
+
+    def sign(self, place: str) -> Sign:
+        """The sign of a place at the moment that is shown."""
+        return task_sign(self.statuses.get(place, "pending"))
+
+    @property
+    def said(self) -> Moment | None:
+        """The moment that is shown."""
+        return self.past or (self.moments[-1] if self.moments else None)
+
+    def x(self, at: float) -> float:
+        """A moment in time in percent of the width."""
+        return self.scale.at(at)
+
+
+def run_page(given: Given) -> RunPage:
+    """The page of a run."""
+    story, state, now = given.story, given.story.state, given.now
+    rows = outline(story, given.whole)
+    ended = state.ended_at if state.ended_at is not None else None
+    end = max(story.last, now) if ended is None else ended
+    scale = Scale(story.began, end, busy(story, end))
+    moments = _moments(story.moments)
+    past = _past(story.moments, given.at)
+    failed, more = troubles(story, given.source)
+    chosen = given.chosen or _chosen(story, rows, failed)
+    drawers = _drawers(given, rows, chosen, end)
+    return RunPage(
+        run=state.run_id,
+        plan_id=state.plan.id,
+        title=harmless(state.plan.title or state.plan.id),
+        file=_file(state),
+        digest=state.plan_digest,
+        facts=tuple(_facts(story, now, given.leased)),
+        params=" ".join(f"{name}={harmless(as_text(value, 80))}" for name, value in state.params.items()),
+        verdict=verdict(state, now, given.leased),
+        live=given.leased,
+        ended=ended is not None,
+        past=past,
+        position=_position(moments, past),
+        moments=tuple(moments),
+        picture=_picture(story, rows, given.whole),
+        legend=tuple(_legend(state)),
+        lanes=tuple(lanes(story, rows, scale, end)),
+        scale=scale,
+        burns=tuple(burns(story, scale, end)),
+        path=path_text(story),
+        troubles=tuple(failed),
+        more_troubles=more,
+        drawers=tuple(drawers),
+        chosen=chosen,
+        hidden=sum(1 for row in rows if not row.tasks),
+        seq=story.seq,
+        began=story.began,
+        now=now,
+        whole=given.whole,
+        alone=given.alone,
+        permit=given.permit,
+        rollback=given.rollback,
+        retry=given.retry,
+        statuses=story.statuses if past is None else story.status_at(past.seq),
+        listed=tuple(_listed(story.moments, past)),
+        ready=frozenset(each.place for each in drawers),
+    )
+
+
+def embedded_data(page: RunPage) -> Json:
+    """What the script of the page reads: signs by number, and each moment as seq, seconds since 1970, place on the
+    time axis, sentence, changes and what was spent."""
+    signs: dict[str, int] = {}
+    moments = []
+    for each in page.moments:
+        changes = {place: signs.setdefault(status, len(signs)) for place, status in each.changes.items()}
+        spent = each.spent
+        figures = [round(spent.cost, 6), spent.tokens, spent.calls, spent.attempts]
+        moments.append([each.seq, round(each.at, 3), page.x(each.at), each.text, changes, figures])
+    table = [list(task_sign(status)) for status in signs]
+    return {"signs": table, "none": list(task_sign("pending")), "moments": moments}
+
+
+def _facts(story: Story, now: float, leased: bool) -> list[tuple[str, str]]:
+    state = story.state
+    by = str(state.environment.get("by") or state.environment.get("user") or "")
+    facts = [("Started", moment(story.began, now) + (f" by {by}" if by else ""))]
+    active = state.spent_time(now)
+    waited = (state.ended_at or now) - story.began - active
+    took = duration(active) + (f", waited {duration(waited)}" if waited > 1 and waited > active / 10 else "")
+    facts.append(("Took" if state.ended_at is not None else "Active", took))
+    if state.revision > 1:
+        facts.append(("Revision", str(state.revision)))
+    if state.environment.get("deployment"):
+        facts.append(("Deployment", harmless(as_text(state.environment["deployment"], 80))))
+    return facts
+
+
+def _file(state: State) -> str:
+    """The file of the plan, from the directory of the run where it lies below it."""
+    file, directory = str(state.environment.get("plan") or ""), str(state.environment.get("directory") or "")
+    return file.removeprefix(directory.rstrip("/") + "/") if directory else file
+
+
+def _moments(every: Sequence[Moment]) -> list[Moment]:
+    """The moments that the page embeds. What is left out adds its changes to the next one that is kept."""
+    if len(every) <= MOMENTS:
+        return list(every)
+    loud = sum(1 for each in every if each.tone)
+    step = max(2, -(-len(every) // max(200, MOMENTS - min(loud, MOMENTS // 2))))
+    kept: list[Moment] = []
+    changes: dict[str, str] = {}
+    shown = 0
+    for at, each in enumerate(every):
+        changes.update(each.changes)
+        eventful = each.tone in ("bad", "gate") and shown < MOMENTS // 2
+        shown += eventful
+        if eventful or at % step == 0 or at == len(every) - 1:
+            kept.append(each._replace(changes=changes))
+            changes = {}
+    return kept
+
+
+def _past(moments: Sequence[Moment], at: int | None) -> Moment | None:
+    """The last moment up to an entry; None where that is the last of all."""
+    if at is None or not moments or at >= moments[-1].seq:
+        return None
+    return next((each for each in reversed(moments) if each.seq <= at), moments[0])
+
+
+def _position(moments: Sequence[Moment], past: Moment | None) -> int:
+    if past is None:
+        return max(0, len(moments) - 1)
+    return max(0, sum(1 for each in moments if each.seq <= past.seq) - 1)
+
+
+def _listed(moments: Sequence[Moment], past: Moment | None) -> Sequence[Moment]:
+    """The events of the list, around the moment that is shown."""
+    told = [each for each in moments if each.text]
+    if len(told) <= EVENTS:
+        return told
+    last = len(told) if past is None else sum(1 for each in told if each.seq <= past.seq) + EVENTS // 2
+    return told[max(0, min(last, len(told)) - EVENTS) : last]
+
+
+def _legend(state: State) -> list[tuple[Sign, int]]:
+    counts = shown_counts(state)
+    return [(task_sign(status), counts[status]) for status in ORDER if counts.get(status)]
+
+
+def _picture(story: Story, rows: Sequence[Row], whole: bool) -> Picture:
+    state = story.state
+    plan: Plan = state.plan
+    return picture(plan, Coloured(story.statuses, _notes(story), _items(story), critical_path(story), _backs(story)), whole)
+
+
+def _notes(story: Story) -> dict[str, tuple[str, int]]:
+    """What stands below the name of a node: how long it took, or how far it is."""
+    state, notes = story.state, {}
+    for number, task in enumerate(state.specs):
+        task_state = state.tasks[number]
+        place = place_of(task.id)
+        if task_state.frame.kind == "items":
+            continue
+        pieces = story.pieces.get(task.id, ())
+        known = max((piece.until or piece.seq for piece in pieces), default=0)
+        text = ""
+        if task_state.status == "omitted":
+            text = "not reached"
+        elif task_state.gate is not None and task_state.gate.opened and state.specs[number].gate is not None:
+            gate = task_state.gate
+            text = ", ".join(gate.by) or (f"{len(gate.votes)} of {gate.need}" if gate.need > 1 else "")
+        elif task_state.status in ("running", "blocked") and task_state.inner is not None:
+            text = progress_text(state, task_state.inner)
+        elif task_state.started is not None and task_state.ended is not None:
+            text = duration(sum(piece.lasted(story.last) for piece in pieces if piece.kind in ("attempt", "span")))
+            tries = task_state.attempts - task_state.past
+            text += f" · {tries} attempts" if tries > 1 else ""
+        if task_state.visit > 1:
+            text += f"{' · ' if text else ''}visit {task_state.visit}"
+        if text:
+            notes[place] = (text, known)
+    return notes
+
+
+def _items(story: Story) -> dict[str, list[Cell]]:
+    """The items of each fan-out, by its place."""
+    state, items = story.state, {}
+    for owner, opened in frames(state).items():
+        frame = opened[-1]
+        if owner < 0 or frame.kind != "items":
+            continue
+        places = [place_of(state.specs[number].id) for number in range(frame.first, frame.first + frame.size)]
+        items[place_of(state.specs[owner].id)] = [
+            Cell(place, task_sign(story.statuses.get(place, "pending"))) for place in places
+        ]
+    return items
+
+
+def _backs(story: Story) -> dict[tuple[str, str], tuple[str, int]]:
+    return {pair: (f"sent back {count(times, 'time')}", known) for pair, (times, known) in story.backs.items()}
+
+
+def _chosen(story: Story, rows: Sequence[Row], failed: Sequence[Trouble]) -> str:
+    """The place whose drawer is open at first: what waits for people, failed or runs; else the last one of the run."""
+    by_status: dict[str, str] = {}
+    for row in rows:
+        if row.tasks:
+            by_status.setdefault(story.statuses.get(row.place, "pending"), row.place)
+    for status in ("blocked", "in_doubt"):
+        if status in by_status:
+            return by_status[status]
+    if failed:
+        return failed[0].place
+    for status in ("failed", "running", "retrying", "paused"):
+        if status in by_status:
+            return by_status[status]
+    return next((row.place for row in rows if row.tasks), "")
+
+
+def _drawers(given: Given, rows: Sequence[Row], chosen: str, end: float) -> list[Drawer]:
+    """The drawers that come with the page: of a small run all, else those that need a look."""
+    held = [row for row in rows if row.tasks]
+    most = WHOLE if given.alone else DRAWERS
+    if len(held) > most:
+        calm = ("completed", "pending", "omitted", "skipped")
+        held.sort(key=lambda row: (row.place != chosen, given.story.statuses.get(row.place, "pending") in calm))
+        order = {row.place: at for at, row in enumerate(rows)}
+        held = sorted(held[:most], key=lambda row: order[row.place])
+    return [drawer(given.story, row, given.logs, end) for row in held]
+

@@ -1,0 +1,185 @@
+"""The timeline of a run: a row for each place, a bar for each attempt, the waits between them, and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from planrunner.machine.graph import Frame
+from planrunner.machine.names import label
+from planrunner.machine.state import State
+from planrunner.views.page.figures import count, duration
+from planrunner.views.page.outline import Row
+from planrunner.views.page.scale import Scale
+from planrunner.views.page.signs import Sign, task_sign
+from planrunner.views.page.story import Piece, Story, place_of
+
+BARS = 60
+"""Bars of a row at most; of more the last ones are drawn."""
+_LEAST = 0.25
+"""The width of a bar at least, in percent."""
+
+
+class Bar(NamedTuple):
+    """A piece of a row: ``kind`` is that of the piece, ``x`` and ``width`` are percent, ``tone`` is the state that
+    colours it, ``known`` the entry with which it began. ``cut`` marks one that failed, ``back`` one pushed back."""
+
+    kind: str
+    x: float
+    width: float
+    tone: str
+    known: int
+    cut: bool
+    back: bool
+    title: str
+
+
+class Lane(NamedTuple):
+    """A row of the timeline. ``text`` stands behind the last bar, ``more`` where there is room; ``label`` says in words
+    what the bars show. Without a place it is a line about what is hidden."""
+
+    place: str
+    name: str
+    level: int
+    sign: Sign
+    bars: tuple[Bar, ...]
+    text: str
+    more: str
+    end: float
+    label: str
+    held: bool
+
+
+def busy(story: Story, now: float) -> list[tuple[float, float]]:
+    """The intervals in which something of a run was under way, each not longer than what ran."""
+    return [
+        (piece.began, now if piece.ended is None else piece.ended)
+        for pieces in story.pieces.values()
+        for piece in pieces
+        if piece.kind in ("attempt", "undo")
+    ]
+
+
+def lanes(story: Story, rows: Iterable[Row], scale: Scale, now: float) -> list[Lane]:
+    """The rows with their bars; ``now`` ends what still goes on."""
+    return [_lane(story, row, scale, now) for row in rows]
+
+
+def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
+    state = story.state
+    if not row.tasks:
+        return Lane("", row.name, row.level, task_sign("pending"), (), "", "", 0.0, row.name, False)
+    sign = task_sign(story.statuses.get(row.place, "pending"))
+    paths = [state.specs[number].id for number in row.tasks]
+    pieces = sorted((piece for path in paths for piece in story.pieces.get(path, ())), key=lambda piece: piece.began)
+    attempts = [piece for piece in pieces if piece.kind == "attempt"]
+    bars = tuple(_bar(piece, scale, now) for piece in pieces[-BARS:])
+    lasted = sum(piece.lasted(now) for piece in attempts)
+    text = duration(lasted) if attempts else duration(sum(p.lasted(now) for p in pieces if p.kind == "span")) or ""
+    more = f" · {count(len(attempts), 'attempt')}" if len(attempts) > 1 else ""
+    end = max((bar.x + bar.width for bar in bars), default=0.0)
+    gate = next((piece for piece in reversed(pieces) if piece.kind == "gate"), None)
+    if gate is not None and not attempts:
+        text, more = _gate_text(state, row.task), ""
+    said = "; ".join(_said(piece, now) for piece in pieces[-8:]) or sign.word.lower()
+    held = row.task in state.containers
+    return Lane(row.place, row.name, row.level, sign, bars, text if pieces else "", more, end, f"{row.name}: {said}", held)
+
+
+def _gate_text(state: State, number: int) -> str:
+    gate = state.tasks[number].gate
+    if gate is None or gate.need < 2:
+        return ", ".join(gate.by) if gate is not None else ""
+    return f"{len(gate.agreeing(''))} of {gate.need}" if not gate.decision else ", ".join(gate.by)
+
+
+_TONES = {"attempt": "run", "undo": "undone", "gate": "gate", "wait": "wait", "span": "off"}
+
+
+def _bar(piece: Piece, scale: Scale, now: float) -> Bar:
+    x = scale.at(piece.began)
+    width = max(_LEAST, round(scale.at(now if piece.ended is None else piece.ended) - x, 2))
+    x = min(x, 100.0 - width)
+    tone = _TONES[piece.kind]
+    if piece.kind in ("attempt", "undo") and piece.status:
+        tone = task_sign(piece.status).state
+    failed = piece.status == "failed"
+    title = _said(piece, now)
+    return Bar(piece.kind, round(x, 2), width, tone, piece.seq, failed and width > 1, piece.status == "rejected", title)
+
+
+_ENDS = {
+    "completed": "succeeded",
+    "failed": "failed",
+    "in_doubt": "was cut off",
+    "cancelled": "was cancelled",
+    "rolled_back": "succeeded",
+    "": "ended",
+}
+
+
+def _said(piece: Piece, now: float) -> str:
+    took = duration(piece.lasted(now))
+    if piece.kind == "wait":
+        return f"waited {took}"
+    if piece.kind == "gate":
+        return f"waited for people {took}" + (f", {piece.status}" if piece.status else "")
+    if piece.kind == "span":
+        return f"took {took}"
+    what = "rollback" if piece.kind == "undo" else f"attempt {piece.number}"
+    if piece.ended is None:
+        return f"{what} runs for {took}"
+    return f"{what} {_ENDS.get(piece.status, piece.status)} after {took}"
+
+
+def critical_path(story: Story) -> frozenset[tuple[str, str]]:
+    """The edges that decided when the run ended, or is where it is: from the last task of each level back along the
+    predecessor that ended last. Edges are pairs of places."""
+    state, edges = story.state, set()
+    todo: list[Frame] = [state.top]
+    while todo:
+        frame = todo.pop()
+        number = _last(state, range(frame.first, frame.first + frame.size))
+        while number >= 0:
+            inner = state.tasks[number].inner
+            if inner is not None and inner.kind != "items":
+                todo.append(inner)
+            before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
+            earlier = _last(state, before)
+            if earlier >= 0:
+                edges.add((place_of(state.specs[earlier].id), place_of(state.specs[number].id)))
+            number = earlier
+    return frozenset(edges)
+
+
+def _last(state: State, numbers: Sequence[int]) -> int:
+    """Of some tasks the one that ended last, one that still goes on before all others; -1 where none has begun."""
+    begun = [number for number in numbers if _end(state, number) > 0]
+    return max(begun, key=lambda number: _end(state, number), default=-1)
+
+
+def _end(state: State, number: int) -> float:
+    task = state.tasks[number]
+    if task.started is None and task.ended is None and task.gate is None:
+        return 0.0
+    if task.status in ("skipped", "omitted", "cancelled") and task.started is None:
+        return 0.0
+    return float("inf") if task.ended is None else task.ended
+
+
+def path_text(story: Story) -> str:
+    """The critical path of the top level as names: ``checkout, test, package``; empty without one."""
+    state = story.state
+    names: list[str] = []
+    number = _last(state, range(state.top.first, state.top.first + state.top.size))
+    while number >= 0:
+        names.append(label(state, number))
+        before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
+        number = _last(state, before)
+    names.reverse()
+    return ", ".join(names if len(names) <= 12 else [*names[:4], "…", *names[-6:]])
+
+
+def attempts_of(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces that a drawer lists: attempts, waits, gates and undoing."""
+    return (piece for piece in pieces if piece.kind != "span")

@@ -1,0 +1,106 @@
+"""A failure for the page: why, command, output, place and what followed, with a hint where the journal supports one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planrunner.escapes import harmless
+from planrunner.machine.names import label
+from planrunner.source import Source
+from planrunner.views.failure import BLOCKS, failure_facts, is_undoable, troubled
+from planrunner.views.page.figures import duration
+from planrunner.views.page.signs import Sign, task_sign
+from planrunner.views.page.story import Story, place_of
+from planrunner.views.status import attempt_text, has_failed, shown_status
+
+class Line(NamedTuple):
+    """A line of output; ``error`` is one of standard error."""
+
+    text: str
+    error: bool
+
+
+class Trouble(NamedTuple):
+    """The failure block of a task. ``facts`` are names and texts, ``place`` is the file and ``line`` where the task
+    stands in its plan (0: not known); ``hint`` says what two attempts have in common. ``doubtful`` is a task whose end
+    is unknown, ``undoable`` one that can be rolled back."""
+
+    task: str
+    place: str
+    label: str
+    title: str
+    sign: Sign
+    head: str
+    why: str
+    command: str
+    output: tuple[Line, ...]
+    facts: tuple[tuple[str, str], ...]
+    file: str
+    line: int
+    hint: str
+    doubtful: bool
+    undoable: bool
+
+
+_SHOWN = {"in": "In", "refused": "Refused", "gave": "Gave", "advice": "Advice", "then": "Then"}
+
+
+def troubles(story: Story, source: Source | None) -> tuple[list[Trouble], int]:
+    """The failure blocks of a run, the cause first, and how many more there are."""
+    numbers = troubled(story.state)
+    return [_trouble(story, number, source) for number in numbers[:BLOCKS]], max(0, len(numbers) - BLOCKS)
+
+
+def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
+    state = story.state
+    task, task_state = state.specs[number], state.tasks[number]
+    known = [(name, harmless(text)) for name, text in failure_facts(state, number, source) if text]
+    texts = dict(known)
+    file, line = _place(texts.get("place", ""))
+    attempt = attempt_text(task, task_state.attempts, task_state.past)
+    took = duration(task_state.outcome.duration) if task_state.outcome and task_state.outcome.duration else ""
+    kind = f"class {task_state.failure}" if task_state.failure else ""
+    return Trouble(
+        task.id,
+        place_of(task.id),
+        label(state, number),
+        task.title,
+        task_sign("failed" if has_failed(task_state) else shown_status(state, number)),
+        " · ".join(part for part in (attempt, f"after {took}" if took else "", kind) if part),
+        texts.get("why", ""),
+        texts.get("command", ""),
+        tuple(_output(known)),
+        tuple((_SHOWN[name], text) for name, text in known if name in _SHOWN),
+        file,
+        line,
+        _hint(story, task.id),
+        task_state.status == "in_doubt",
+        is_undoable(state, number),
+    )
+
+
+def _place(text: str) -> tuple[str, int]:
+    """``plans/release.yaml:14:9`` as file and line."""
+    file, _, rest = text.partition(":")
+    line = rest.partition(":")[0]
+    return file, int(line) if line.isdigit() else 0
+
+
+def _output(known: list[tuple[str, str]]) -> list[Line]:
+    return [Line(line, name == "stderr") for name, text in known if name in ("stdout", "stderr") for line in text.splitlines()]
+
+
+def _hint(story: Story, task: str) -> str:
+    """What the last two attempts have in common: a retry alone would do the same."""
+    ended = [piece.outcome for piece in story.pieces.get(task, ()) if piece.kind == "attempt" and piece.outcome]
+    if len(ended) < 2 or not ended[-1].failure:
+        return ""
+    before, last = ended[-2:]
+    alike = (before.stdout, before.stderr, before.message) == (last.stdout, last.stderr, last.message)
+    if not alike:
+        return ""
+    if last.stdout or last.stderr:
+        which = "Both" if len(ended) == 2 else "The last two"
+        return f"{which} attempts printed the same lines. A retry alone is unlikely to help."
+    return "The last two attempts failed in the same way. A retry alone is unlikely to help."
+

@@ -1,0 +1,183 @@
+"""The verdict of a run: its state, the cause and the next action, in one sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planrunner.machine.compensation import outstanding
+from planrunner.machine.names import label, labelled
+from planrunner.machine.state import GateState, State
+from planrunner.machine.stops import stop_text
+from planrunner.views.failure import troubled
+from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
+from planrunner.views.page.figures import ago, count, duration
+from planrunner.views.page.signs import Sign, run_sign
+from planrunner.views.status import listed, shown_counts
+
+
+class Verdict(NamedTuple):
+    """``lead`` stands out, ``text`` follows it, ``dim`` is the rest. ``gate`` is the task whose gate is the next thing
+    to look at; ``act`` is the action that most people take next: review, resume, retry, settle or empty."""
+
+    sign: Sign
+    lead: str
+    text: str = ""
+    dim: str = ""
+    act: str = ""
+    gate: str = ""
+
+
+def verdict(state: State, now: float, leased: bool) -> Verdict:
+    """What stands below the title of a run at ``now``; ``leased`` says that a process acts on it."""
+    sign = run_sign(state.status, state.reason)
+    if state.status in ("completed", "failed", "cancelled"):
+        return _ENDED[state.status](state, sign)
+    gates = waiting_gates(state)
+    if gates or waiting_budgets(state, now) or waiting_watchdogs(state):
+        return _asked(state, gates, now, leased)
+    if state.status == "running":
+        return _running(state, sign, now)
+    if state.status in ("paused", "blocked"):
+        return _paused(state, sign, now)
+    return Verdict(sign, "Not started", ".")
+
+
+def _finished(state: State) -> str:
+    took = duration((state.ended_at or state.now) - state.started_at)
+    return f" in {took}" if took else ""
+
+
+def _counted(state: State) -> dict[str, int]:
+    return {status: number for status, number in shown_counts(state).items() if number}
+
+
+def _completed(state: State, sign: Sign) -> Verdict:
+    counts = _counted(state)
+    settled = sum(counts.values())
+    parts = []
+    retried = sum(task.attempts - task.past > 1 for task in state.tasks)
+    if retried:
+        parts.append(f"{count(retried, 'task')} needed a retry")
+    if failed := counts.get("failed", 0):
+        parts.append(f"{count(failed, 'failure')} recovered or tolerated")
+    if idle := counts.get("omitted", 0) + counts.get("skipped", 0):
+        parts.append(f"{count(idle, 'task')} not run")
+    dim = f"{'; '.join(parts)}." if parts else ""
+    return Verdict(sign, "Succeeded", f"{_finished(state)}: {count(settled, 'task')}.", dim)
+
+
+def _failed(state: State, sign: Sign) -> Verdict:
+    failed = troubled(state)
+    undone = state.compensation_log is not None and state.compensation_log.main.status == "rolled_back"
+    if failed:
+        number = failed[0]
+        task = state.tasks[number]
+        tries = task.attempts - task.past
+        why = labelled(state, task.detail or task.reason.replace("_", " "))
+        again = f" in all {tries} attempts" if tries > 1 else ""
+        more = f"; {count(len(failed) - 1, 'other task')} failed too" if len(failed) > 1 else ""
+        text = f": {label(state, number)} failed{again}{f', {why}' if why else ''}{more}."
+    else:
+        text = f": {state.detail or state.reason.replace('_', ' ')}."
+    parts = []
+    if idle := _counted(state).get("omitted", 0):
+        parts.append(f"{count(idle, 'task')} not run")
+    if undone:
+        parts.append("everything it changed was rolled back")
+    elif left := len(outstanding(state)):
+        parts.append(f"{count(left, 'step')} that changed something {'is' if left == 1 else 'are'} still in place")
+    dim = f"{_capital('; '.join(parts))}." if parts else ""
+    return Verdict(sign, "Failed", text, dim, "" if undone else "retry")
+
+
+def _cancelled(state: State, sign: Sign) -> Verdict:
+    by = f" by {state.stop_by}" if state.stop_by else ""
+    why = f": {state.stop_comment}" if state.stop_comment else ""
+    left = len(outstanding(state))
+    dim = f"{count(left, 'step')} that changed something can be rolled back." if left else ""
+    return Verdict(sign, "Cancelled", f"{by}{why}." if by or why else ".", dim)
+
+
+_ENDED = {"completed": _completed, "failed": _failed, "cancelled": _cancelled}
+
+
+def _asked(state: State, gates: list[int], now: float, leased: bool) -> Verdict:
+    sign = run_sign("blocked")
+    if not gates:
+        asked = [want.ask for want in waiting_budgets(state, now)]
+        names = [label(state, number) for number in waiting_watchdogs(state)]
+        text = f": {asked[0]}" if asked else f": {listed(names)} still runs; let it continue, or end it."
+        return Verdict(sign, "Waiting for a decision", text, _meanwhile(state, leased), "inbox")
+    number = gates[0]
+    gate = state.tasks[number].gate
+    assert gate is not None
+    name = state.specs[number].id
+    if len(gates) > 1:
+        names = listed([label(state, each) for each in gates])
+        return Verdict(sign, f"Waiting for {len(gates)} decisions", f": {names}.", _meanwhile(state, leased), "inbox")
+    lead, text = _missing(gate)
+    return Verdict(sign, lead, text, _meanwhile(state, leased), "review", name)
+
+
+def _missing(gate: GateState) -> tuple[str, str]:
+    """How many approvals are missing, of whom."""
+    who = " or ".join([*(f"role {role}" for role in gate.roles), *gate.people])
+    given = max((len(gate.agreeing(vote.choice)) for vote in gate.votes), default=0)
+    left = gate.need - given
+    kind = str(gate.request.get("kind", ""))
+    if gate.stage == "instruction":
+        return "Waiting for a person", f" to carry out an instruction{f', {who}' if who else ''}."
+    if kind == "decision":
+        return "Waiting for a decision", f"{f' of {who}' if who else ''}."
+    if gate.need > 1:
+        lead = f"Waiting for {count(left, 'more approval')}" if given else f"Waiting for {count(left, 'approval')}"
+        return lead, f" of {gate.need}{f' from {who}' if who else ''}."
+    except_ = ", except the person who started the run" if gate.not_starter else ""
+    return "Waiting for approval", f"{f' from {who}' if who else ''}{except_}."
+
+
+def _meanwhile(state: State, leased: bool) -> str:
+    running = [number for number in state.running if number not in state.containers]
+    if running and leased:
+        return f"{count(len(running), 'other task')} {'runs' if len(running) == 1 else 'run'} meanwhile."
+    return "" if leased else "Nothing else can run; the run holds no process."
+
+
+def _running(state: State, sign: Sign, now: float) -> Verdict:
+    counts = _counted(state)
+    every = sum(counts.values())
+    open_ = sum(counts.get(status, 0) for status in ("pending", "queued", "running", "blocked", "in_doubt"))
+    names = [label(state, number) for number in state.running if number not in state.containers]
+    waits = [number for number in state.wheel.waiting() if state.tasks[number].reason == "retry"]
+    if names:
+        text = f" {listed(names)}." if len(names) <= 3 else f" {count(len(names), 'task')}: {listed(names[:3])} …"
+    elif waits:
+        due = state.wheel.due(waits[0])
+        text = f": {label(state, waits[0])} is tried again {ago(due, now)}."
+    else:
+        text = "."
+    log = state.compensation_log
+    lead = "Rolling back" if log is not None and log.main.active else "Running"
+    return Verdict(sign, lead, text, f"{every - open_:,} of {every:,} tasks settled.")
+
+
+def _paused(state: State, sign: Sign, now: float) -> Verdict:
+    doubts = [label(state, n) for n, task in enumerate(state.tasks) if task.status == "in_doubt"]
+    if doubts:
+        text = f": the end of {listed(doubts)} is unknown. Say what became of it, and the run continues."
+        return Verdict(run_sign("paused", "cut off"), "In doubt", text, "", "settle")
+    if state.reason == "cut off":
+        text = ": its process ended in the middle. Resume it; what had succeeded is kept."
+        return Verdict(sign, "Interrupted", text, "", "resume")
+    if state.reason == "timer":
+        due = min((state.wheel.due(number) or 0.0 for number in state.wheel.waiting()), default=None)
+        return Verdict(sign, "Waiting for a time", f": it is due {ago(due, now)}." if due else ".", "", "resume")
+    if state.reason == "decided":
+        return Verdict(sign, "Decided", ": resume the run to take the decision up.", "", "resume")
+    if state.stop_reason:
+        return Verdict(sign, "Paused", f": {stop_text(state)}.", "", "resume")
+    return Verdict(sign, sign.word, f" ({state.reason})." if state.reason else ".", "", "resume")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
