@@ -14,8 +14,9 @@ from planrunner.service.api import plans as plan_files
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
-from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, plans, queue
+from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, plans, queue, run
 from planrunner.service.problems import catch_problems
+from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
@@ -35,6 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     drafts.router,
     plans.router,
+    run.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 
@@ -55,6 +57,7 @@ def make_app(served: Sequence[Project]) -> FastAPI:
     app.state.followers = Followers()
     app.state.streams = streams.Streams()
     app.state.drafts = Drafts()
+    app.state.stories = Stories()
     app.state.projects = {project.name: project for project in served}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)

@@ -68,6 +68,11 @@ def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = Fals
         if acting:
             journal.check_free(run_id)
         state = stored_state(journal, run_id)
+    return foreseen(state, request)
+
+
+def foreseen(state: State, request: RerunRequest) -> Stale:
+    """What ``rerun`` would do with a run in this state. Raises NotFound, UsageError."""
     return _stale(state, _chosen(state, request))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
@@ -32,6 +32,13 @@ VALUE = 400
 """Characters of an output that are shown."""
 REASONS = 12
 """Sentences that explain a task."""
+
+
+Logs = Callable[[str, int], "Tail | None"]
+"""The end of the log of an attempt, by the path of its task and its number; None where there is no file."""
+
+ATTEMPTS = 2
+"""Attempts of which a drawer shows the log: the last ones."""
 
 
 class Tail(NamedTuple):
@@ -89,7 +96,7 @@ class Drawer(NamedTuple):
     doubtful: bool
 
 
-def drawer(story: Story, row: Row, logs: Mapping[str, tuple[Tail, ...]], now: float) -> Drawer:
+def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
     """The drawer of a row that stands for a task."""
     state, number = story.state, row.task
     task, task_state = state.specs[number], state.tasks[number]
@@ -113,7 +120,7 @@ def drawer(story: Story, row: Row, logs: Mapping[str, tuple[Tail, ...]], now: fl
         _spent(state, number),
         _undo(state, number),
         tuple((name.replace("_", " "), harmless(as_text(value, VALUE))) for name, value in written.items() if name != "title"),
-        logs.get(row.place, ()),
+        tuple(_logs(pieces, logs)),
         task_state.gate is not None and task_state.gate.waits,
         number in state.containers,
         task_state.status == "in_doubt" or story.statuses.get(row.place) == "in_doubt",
@@ -125,6 +132,28 @@ def _pieces(story: Story, row: Row) -> list[Piece]:
     paths = [story.state.specs[number].id for number in row.tasks]
     pieces = [piece for path in paths for piece in story.pieces.get(path, ()) if piece.kind != "span"]
     return sorted(pieces, key=lambda piece: piece.began)
+
+
+def no_logs(task: str, attempt: int) -> Tail | None:
+    """No file of any log: what the journal keeps of the output is shown."""
+    return None
+
+
+def _logs(pieces: list[Piece], logs: Logs) -> Iterator[Tail]:
+    """The ends of the logs of the last attempts that printed anything."""
+    for piece in [piece for piece in pieces if piece.kind == "attempt"][-ATTEMPTS:]:
+        found = logs(piece.task, piece.number)
+        if found is None and piece.outcome is not None:
+            text = "\n".join(filter(None, (piece.outcome.stdout.rstrip("\n"), piece.outcome.stderr.rstrip("\n"))))
+            found = Tail(piece.task, piece.number, text)
+        if found is not None and found.text.strip():
+            yield found._replace(text=readable(found.text))
+
+
+def readable(text: str) -> str:
+    """Output as a terminal would leave it: of a line that was written over itself the last state, and harmless."""
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    return "\n".join(harmless(line) for line in lines)
 
 
 def _reasons(state: State, task: str) -> Iterator[str]:

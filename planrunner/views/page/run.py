@@ -6,18 +6,20 @@ act) comes in as a value.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
+from planrunner.machine.compensation import outstanding
 from planrunner.machine.names import frames
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.views.containers import progress_text
 from planrunner.views.page.burn import Burn, burns
-from planrunner.views.page.drawer import Drawer, Tail, drawer
+from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
 from planrunner.views.page.figures import count, duration, moment
 from planrunner.views.page.graph import Cell, Coloured, Picture, picture
 from planrunner.views.page.outline import Row, outline
@@ -50,16 +52,15 @@ class Permit(NamedTuple):
 
 class Given(NamedTuple):
     """What a page is made from. ``now`` is on the time line of the run; ``leased`` says that a process acts on it.
-    ``logs`` are the ends of logs by place. ``rollback`` and ``retry`` are the documents of what those would do, None
-    where they cannot. ``at`` is the entry to show the run at (None: the last one), ``chosen`` the place whose drawer is
+    ``logs`` reads the end of the log of an attempt. ``retry`` is what a retry would do, as ``Stale`` of the use case has
+    it, None where there is nothing to retry. ``at`` is the entry to show the run at (None: the last one), ``chosen`` the place whose drawer is
     open, ``whole`` unfolds all rows, and ``alone`` makes a page that fetches nothing."""
 
     story: Story
     now: float
     leased: bool = False
     source: Source | None = None
-    logs: Mapping[str, tuple[Tail, ...]] = {}
-    rollback: Mapping[str, Json] | None = None
+    logs: Logs = no_logs
     retry: Mapping[str, Json] | None = None
     permit: Permit = Permit()
     at: int | None = None
@@ -101,9 +102,10 @@ class RunPage(NamedTuple):
     whole: bool
     alone: bool
     permit: Permit
-    rollback: Mapping[str, Json] | None
+    undo: tuple[str, ...]
     retry: Mapping[str, Json] | None
     statuses: Mapping[str, str]
+    current: Mapping[str, str]
     listed: tuple[Moment, ...]
     ready: frozenset[str]
 
@@ -168,26 +170,34 @@ def run_page(given: Given) -> RunPage:
         whole=given.whole,
         alone=given.alone,
         permit=given.permit,
-        rollback=given.rollback,
+        undo=tuple(_undo(state)),
         retry=given.retry,
         statuses=story.statuses if past is None else story.status_at(past.seq),
+        current=story.statuses,
         listed=tuple(_listed(story.moments, past)),
         ready=frozenset(each.place for each in drawers),
     )
 
 
 def embedded_data(page: RunPage) -> Json:
-    """What the script of the page reads: signs by number, and each moment as seq, seconds since 1970, place on the
-    time axis, sentence, changes and what was spent."""
+    """What the script of the page reads. ``signs`` are those of statuses by number, ``none`` that of a place that has
+    not begun. A moment is seq, seconds since 1970, place on the time axis, sentence, changes and what was spent.
+    ``now`` is what differs since, as no process acts on the run; ``zone`` are the seconds by which clocks here are
+    ahead of UTC."""
     signs: dict[str, int] = {}
     moments = []
+    state: dict[str, str] = {}
     for each in page.moments:
+        state.update(each.changes)
         changes = {place: signs.setdefault(status, len(signs)) for place, status in each.changes.items()}
         spent = each.spent
         figures = [round(spent.cost, 6), spent.tokens, spent.calls, spent.attempts]
         moments.append([each.seq, round(each.at, 3), page.x(each.at), each.text, changes, figures])
+    differs = {place: status for place, status in page.current.items() if state.get(place, "pending") != status}
+    now = {place: signs.setdefault(status, len(signs)) for place, status in differs.items()}
     table = [list(task_sign(status)) for status in signs]
-    return {"signs": table, "none": list(task_sign("pending")), "moments": moments}
+    zone = time.localtime(page.now).tm_gmtoff
+    return {"signs": table, "none": list(task_sign("pending")), "moments": moments, "now": now, "zone": zone}
 
 
 def _facts(story: Story, now: float, leased: bool) -> list[tuple[str, str]]:
@@ -241,6 +251,12 @@ def _position(moments: Sequence[Moment], past: Moment | None) -> int:
     if past is None:
         return max(0, len(moments) - 1)
     return max(0, sum(1 for each in moments if each.seq <= past.seq) - 1)
+
+
+def _undo(state: State) -> list[str]:
+    """The tasks that a rollback of the run would undo, in its order."""
+    log = state.compensation_log
+    return [] if log is None else [state.specs[log.steps[at].number].id for at in outstanding(state)]
 
 
 def _listed(moments: Sequence[Moment], past: Moment | None) -> Sequence[Moment]:

@@ -1,0 +1,150 @@
+"""The stories of runs that pages show, kept so that a history is folded once, however often its page is loaded."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends, Request
+
+from planrunner.app.history.state import begun
+from planrunner.app.runs.doubts import rest
+from planrunner.engine.output import log_name
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.journal.ports import Journal
+from planrunner.journal.stores import open_journal
+from planrunner.journal.workspace import private
+from planrunner.service.context import Project
+from planrunner.source import Source
+from planrunner.views.page.drawer import Tail
+from planrunner.views.page.story import Story
+
+ENTRIES = 500_000
+"""Entries of all stories together that are kept at most."""
+TAIL = 6_000
+"""Bytes of a log that a page shows."""
+
+
+class Reading(NamedTuple):
+    """A run as it is at this moment. ``now`` is on its time line; ``leased`` says that a process acts on it; ``folder``
+    is that of its logs."""
+
+    run: str
+    story: Story
+    leased: bool
+    now: float
+    source: Source
+    folder: str
+
+    def tail(self, task: str, attempt: int) -> Tail | None:
+        """The end of the log of an attempt; None where there is no file."""
+        try:
+            with open(os.path.join(self.folder, log_name(task, attempt)), "rb", opener=private) as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - TAIL))
+                data = file.read(TAIL)
+        except OSError:
+            return None
+        if size > TAIL:
+            data = data.partition(b"\n")[2] or data
+        return Tail(task, attempt, data.decode("utf-8", "replace"), size - len(data))
+
+
+class _Kept:
+    """A story with what belongs to it. ``said`` are status and reason before it was said to rest."""
+
+    def __init__(self, story: Story, source: Source) -> None:
+        self.story, self.source = story, source
+        self.line = TimeLine()
+        self.lock = threading.RLock()
+        self.said: tuple[str, str] | None = None
+
+    def take(self, journal: Journal, run: str) -> bool:
+        """Fold what is new; says whether there was anything."""
+        before, state = self.story.seq, self.story.state
+        if self.said is not None:
+            state.status, state.reason = self.said  # type: ignore[assignment]
+            self.said = None
+        for entry in journal.entries(run, before):
+            self.line.see(entry)
+            self.story.take((entry,))
+        return self.story.seq > before
+
+    def rest(self) -> None:
+        """Say how a run stands that no process acts on."""
+        state = self.story.state
+        self.said = state.status, state.reason
+        rest(state)
+        self.story.refresh()
+
+
+class Stories:
+    """The stories of runs, the least used given up first."""
+
+    def __init__(self, most: int = ENTRIES) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+
+    @contextmanager
+    def reading(self, project: Project, wanted: str) -> Iterator[Reading]:
+        """A run by its id or the start of one, as it is while this lasts. Raises NotFound, StorageFailed."""
+        with closing(open_journal(project.state, readonly=True)) as journal:
+            run = journal.find_run(wanted)
+            kept = self._of(journal, project, run)
+            with kept.lock:
+                leased = self._renew(journal, kept, run)
+                now = kept.line.clock(boot()).now()
+                folder = os.path.join(project.state, "logs", run)
+                yield Reading(run, kept.story, leased, now, kept.source, folder)
+
+    def _of(self, journal: Journal, project: Project, run: str) -> _Kept:
+        key = (project.state, run)
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None and journal.run(run).last_seq >= kept.story.seq:
+                self._kept.move_to_end(key)
+                return kept
+            state = begun(journal, run)
+            first = next(journal.entries(run), None)
+            text = getattr(first.event, "environment", {}).get("text") if first is not None else ""
+            source = journal.plan(str(text or journal.run(run).plan_digest)).source()
+            kept = self._kept[key] = _Kept(Story(state), source)
+            self._give_up(key)
+            return kept
+
+    def _give_up(self, but: tuple[str, str]) -> None:
+        held = sum(kept.story.seq for kept in self._kept.values())
+        while held > self._most and len(self._kept) > 1:
+            key, kept = next((key, kept) for key, kept in self._kept.items() if key != but)
+            held -= kept.story.seq
+            del self._kept[key]
+
+    def _renew(self, journal: Journal, kept: _Kept, run: str) -> bool:
+        """Fold what is new and say whether a process acts on the run. One that ends its run gives up the lease after
+        its last entry, so a run without a lease is read once more before it is said to rest."""
+        try:
+            kept.take(journal, run)
+            leased = journal.is_leased(run)
+            if not leased:
+                kept.take(journal, run)
+                kept.rest()
+        except Exception:
+            with self._lock:
+                self._kept = OrderedDict((key, each) for key, each in self._kept.items() if each is not kept)
+            raise
+        return leased
+
+
+def the_stories(request: Request) -> Stories:
+    """The stories that this service keeps."""
+    stories: Stories = request.app.state.stories
+    return stories
+
+
+HereStories = Annotated[Stories, Depends(the_stories)]
+"""The stories of runs."""
