@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from planrunner.machine.budgets import limit_of
@@ -22,9 +22,9 @@ POINTS = 120
 
 
 class Burn(NamedTuple):
-    """One budget. ``used`` and ``limit`` are texts (``limit`` empty without one), ``said`` what can still come, ``tone``
-    the state that colours it. ``curve`` are the points of a polyline on 100 by 36, empty where nothing is known;
-    ``index`` is its place in what a moment of the scrubber has spent, -1 for time."""
+    """One budget. ``used`` and ``limit`` are texts (``limit`` empty without one), ``said`` what can still come,
+    ``tone`` the state that colours it. ``curve`` are the points of a polyline on 100 by 36, empty where nothing is
+    known; ``figure`` is its place in what a moment of the scrubber has spent, -1 for time."""
 
     what: str
     name: str
@@ -33,11 +33,11 @@ class Burn(NamedTuple):
     said: str
     tone: str
     curve: str
-    index: int
+    figure: int
 
 
 _NAMES = {"cost": "Cost", "tokens": "Tokens", "calls": "Calls", "attempts": "Attempts", "time": "Time"}
-_INDEX = {"cost": 0, "tokens": 1, "calls": 2, "attempts": 3}
+_FIGURES = {"cost": 0, "tokens": 1, "calls": 2, "attempts": 3}
 
 
 def burns(story: Story, scale: Scale, now: float) -> list[Burn]:
@@ -65,7 +65,8 @@ def _burn(story: Story, what: str, found: dict[str, float | None], scale: Scale,
     tone = "" if not limit or share < WARN else "bad" if share >= 1 else "wait"
     curve = _curve(_values(story, what, used, now), limit or used, scale)
     text = amount_text(what, limit) if limit is not None else ""
-    return Burn(what, _NAMES[what], amount_text(what, used), text, _said(story, what, found), tone, curve, _INDEX.get(what, -1))
+    said, figure = _said(story, what, found), _FIGURES.get(what, -1)
+    return Burn(what, _NAMES[what], amount_text(what, used), text, said, tone, curve, figure)
 
 
 def _said(story: Story, what: str, found: dict[str, float | None]) -> str:
@@ -104,9 +105,8 @@ def _values(story: Story, what: str, used: float, now: float) -> Iterable[tuple[
     """Moments, each with what was used from there on."""
     if what == "time":
         return _time_values(story, now)
-    read: Callable[[int], float] = lambda at: float(story.spending[at][1][_INDEX[what]])
-    steps = [(story.began, 0.0), *((story.spending[at][0], read(at)) for at in range(len(story.spending)))]
-    return [*steps, (now, used)]
+    steps = [(at, float(spent[_FIGURES[what]])) for at, spent in story.spending]
+    return [(story.began, 0.0), *steps, (now, used)]
 
 
 def _time_values(story: Story, now: float) -> Iterable[tuple[float, float]]:
@@ -136,4 +136,3 @@ def _curve(values: Iterable[tuple[float, float]], most: float, scale: Scale) -> 
         points.append(f"{x:.1f},{y:.1f}")
         before = y
     return " ".join(points)
-

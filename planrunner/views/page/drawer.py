@@ -101,7 +101,6 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
     state, number = story.state, row.task
     task, task_state = state.specs[number], state.tasks[number]
     pieces = _pieces(story, row)
-    written = about(state, number)
     return Drawer(
         row.place,
         anchor_of(row.place),
@@ -119,7 +118,7 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
         tuple(_artifacts(task_state.outcome.artifacts if task_state.outcome is not None else ())),
         _spent(state, number),
         _undo(state, number),
-        tuple((name.replace("_", " "), harmless(as_text(value, VALUE))) for name, value in written.items() if name != "title"),
+        tuple(_facts(about(state, number))),
         tuple(_logs(pieces, logs)),
         task_state.gate is not None and task_state.gate.waits,
         number in state.containers,
@@ -132,6 +131,13 @@ def _pieces(story: Story, row: Row) -> list[Piece]:
     paths = [story.state.specs[number].id for number in row.tasks]
     pieces = [piece for path in paths for piece in story.pieces.get(path, ()) if piece.kind != "span"]
     return sorted(pieces, key=lambda piece: piece.began)
+
+
+def _facts(written: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    """What the plan says about a task beside its title."""
+    for name, value in written.items():
+        if name != "title":
+            yield name.replace("_", " "), harmless(as_text(value, VALUE))
 
 
 def no_logs(task: str, attempt: int) -> Tail | None:
@@ -246,7 +252,8 @@ def _undo(state: State, number: int) -> str:
         said = _FATES[step.fate] + (f" {harmless(step.detail)}" if step.detail else "")
     if task.rollback is not None:
         run = task.rollback.run if isinstance(task.rollback.run, str) else " ".join(task.rollback.run or ())
-        return f"{said or 'Declared; recorded before the task starts.'} {harmless(masked(run or task.rollback.uses).strip())}"
+        text = harmless(masked(run or task.rollback.uses).strip())
+        return f"{said or 'Declared; recorded before the task starts.'} {text}"
     if task.backup:
         return f"{said or 'Files are saved before the task starts:'} {', '.join(task.backup)}"
     return said

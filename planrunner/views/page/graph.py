@@ -184,7 +184,9 @@ class _Drawing:
         members: dict[str, list[int]] = {}
         for at, name in enumerate(names):
             members.setdefault(name, []).append(at)
-        nodes = [self._bundle(name, [graph.tasks[at] for at in at_], key[ranks[at_[0]]]) for name, at_ in members.items()]
+        nodes = [
+            self._bundle(name, [graph.tasks[at] for at in at_], key[ranks[at_[0]]]) for name, at_ in members.items()
+        ]
         index = {name: at for at, name in enumerate(members)}
         pairs = {(names[need], names[at]) for at in range(len(graph)) for need in graph.before(at)}
         links = tuple(Link(index[a], index[b], "need") for a, b in sorted(pairs) if a != b)

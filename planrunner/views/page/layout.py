@@ -8,6 +8,7 @@ holds is laid out first and decides its size. Lengths are pixels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 GAP_X, GAP_Y = 32, 22
@@ -301,7 +302,7 @@ def _chain(level: Level) -> list[int]:
         return []
     order = sorted(range(len(level.nodes)), key=lambda at: level.nodes[at].rank)
     steps = {(link.source, link.target) for link in level.links}
-    return order if steps == set(zip(order, order[1:], strict=False)) else []
+    return order if steps == set(pairwise(order)) else []
 
 
 def _stacked(level: Level, order: list[int]) -> Layout:

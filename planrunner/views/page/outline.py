@@ -121,4 +121,3 @@ def owner_of(place: str) -> str:
     if place.endswith("]"):
         return place[: place.rindex("[")]
     return place.rpartition("/")[0]
-

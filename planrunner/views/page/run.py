@@ -52,9 +52,10 @@ class Permit(NamedTuple):
 
 class Given(NamedTuple):
     """What a page is made from. ``now`` is on the time line of the run; ``leased`` says that a process acts on it.
-    ``logs`` reads the end of the log of an attempt. ``retry`` is what a retry would do, as ``Stale`` of the use case has
-    it, None where there is nothing to retry. ``at`` is the entry to show the run at (None: the last one), ``chosen`` the place whose drawer is
-    open, ``whole`` unfolds all rows, and ``alone`` makes a page that fetches nothing."""
+    ``logs`` reads the end of the log of an attempt. ``retry`` is what a retry would do, as ``Stale`` of the use case
+    has it, None where there is nothing to retry. ``at`` is the entry to show the run at (None: the last one),
+    ``chosen`` the place whose drawer is open. ``whole`` unfolds all rows, ``alone`` makes a page that fetches
+    nothing."""
 
     story: Story
     now: float
@@ -276,7 +277,9 @@ def _legend(state: State) -> list[tuple[Sign, int]]:
 def _picture(story: Story, rows: Sequence[Row], whole: bool) -> Picture:
     state = story.state
     plan: Plan = state.plan
-    return picture(plan, Coloured(story.statuses, _notes(story), _items(story), critical_path(story), _backs(story)), whole)
+    return picture(
+        plan, Coloured(story.statuses, _notes(story), _items(story), critical_path(story), _backs(story)), whole
+    )
 
 
 def _notes(story: Story) -> dict[str, tuple[str, int]]:
@@ -353,4 +356,3 @@ def _drawers(given: Given, rows: Sequence[Row], chosen: str, end: float) -> list
         order = {row.place: at for at, row in enumerate(rows)}
         held = sorted(held[:most], key=lambda row: order[row.place])
     return [drawer(given.story, row, given.logs, end) for row in held]
-

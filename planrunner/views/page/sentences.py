@@ -223,7 +223,7 @@ _TELLERS: dict[type, Callable[[State, Any, float], Said]] = {
         "",
     ),
     DoubtSettled: lambda state, event, at: (
-        f"the end of {name_of(state, event.task)} was unknown: {event.resolution}{f' by {event.by}' if event.by else ''}",
+        f"unknown end of {name_of(state, event.task)}: {event.resolution}{f' by {event.by}' if event.by else ''}",
         "wait",
     ),
     FrameOpened: _opened,

@@ -221,7 +221,8 @@ class Story:
             self._attempts += 1
         ledger = self.state.ledger
         spent = ledger.accounts[PLAN].spent if ledger is not None and PLAN in ledger.accounts else {}
-        now = Spent(*(amount(what, spent.get(what, 0)) for what in ("cost", "tokens", "calls")), self._attempts)
+        cost, tokens, calls = (amount(what, spent.get(what, 0)) for what in ("cost", "tokens", "calls"))
+        now = Spent(cost, tokens, int(calls), self._attempts)
         if now != self._spent:
             self._spent = now
             self.spending.append((entry.at, now))

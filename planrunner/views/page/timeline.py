@@ -1,4 +1,4 @@
-"""The timeline of a run: a row for each place, a bar for each attempt, the waits between them, and the critical path."""
+"""The timeline of a run: a row for each place, a bar for each attempt, the waits between, and the critical path."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
         text, more = _gate_text(state, row.task), ""
     said = "; ".join(_said(piece, now) for piece in pieces[-8:]) or sign.word.lower()
     held = row.task in state.containers
-    return Lane(row.place, row.name, row.level, sign, bars, text if pieces else "", more, end, f"{row.name}: {said}", held)
+    return Lane(
+        row.place, row.name, row.level, sign, bars, text if pieces else "", more, end, f"{row.name}: {said}", held
+    )
 
 
 def _gate_text(state: State, number: int) -> str:

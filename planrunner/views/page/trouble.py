@@ -13,6 +13,7 @@ from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
 from planrunner.views.status import attempt_text, has_failed, shown_status
 
+
 class Line(NamedTuple):
     """A line of output; ``error`` is one of standard error."""
 
@@ -87,7 +88,12 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def _output(known: list[tuple[str, str]]) -> list[Line]:
-    return [Line(line, name == "stderr") for name, text in known if name in ("stdout", "stderr") for line in text.splitlines()]
+    return [
+        Line(line, name == "stderr")
+        for name, text in known
+        if name in ("stdout", "stderr")
+        for line in text.splitlines()
+    ]
 
 
 def _hint(story: Story, task: str) -> str:
@@ -103,4 +109,3 @@ def _hint(story: Story, task: str) -> str:
         which = "Both" if len(ended) == 2 else "The last two"
         return f"{which} attempts printed the same lines. A retry alone is unlikely to help."
     return "The last two attempts failed in the same way. A retry alone is unlikely to help."
-

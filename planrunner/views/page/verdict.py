@@ -113,8 +113,8 @@ def _asked(state: State, gates: list[int], now: float, leased: bool) -> Verdict:
     assert gate is not None
     name = state.specs[number].id
     if len(gates) > 1:
-        names = listed([label(state, each) for each in gates])
-        return Verdict(sign, f"Waiting for {len(gates)} decisions", f": {names}.", _meanwhile(state, leased), "inbox")
+        every = listed([label(state, each) for each in gates])
+        return Verdict(sign, f"Waiting for {len(gates)} decisions", f": {every}.", _meanwhile(state, leased), "inbox")
     lead, text = _missing(gate)
     return Verdict(sign, lead, text, _meanwhile(state, leased), "review", name)
 
