@@ -14,7 +14,8 @@ from planrunner.service.api import plans as plan_files
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
-from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, plans, queue, run
+from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run
+from planrunner.service.pages import plans as plan_pages
 from planrunner.service.problems import catch_problems
 from planrunner.service.stories import Stories
 
@@ -35,7 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     knowledge.router,
     queue.router,
     drafts.router,
-    plans.router,
+    plan_pages.router,
     run.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
