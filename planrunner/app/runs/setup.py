@@ -159,7 +159,8 @@ def _load(path: str, text: bytes | None, registry: Registry, held: Held) -> Read
     from planrunner.plan.load import load
     from planrunner.plan.rules.view import Project
 
-    plan, findings, _, files = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster))
+    loaded = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster))
+    plan, findings, files = loaded.plan, loaded.findings, loaded.files
     if plan is None or any(finding.code == "PLAN801" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}
