@@ -17,6 +17,7 @@ ROOMS = (
     "app/history/test_replay_command.py",
     "app/proof/test_chaos.py",
     "app/proof/test_evaluations.py",
+    "app/queue/test_queue_kills.py",
     "app/rollback/test_rollback_capture.py",
     "app/rollback/test_rollback_cli.py",
     "app/rollback/test_rollback_kills.py",

@@ -163,7 +163,7 @@ class Store:
             "INSERT INTO items (run, key, plan, digest, request, asker, place, source, act, arguments, seal, priority,"
             " ahead, status, enqueued, seen, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'waiting', ?, ?, '')",
-            *(wish.run, wish.key or None, *sealed[1:], self._chain.seal("queue", *sealed), wish.priority),
+            *(wish.run, wish.key or None, *sealed[1:], self._seal(sealed), wish.priority),
             *(time.time(), wish.seen),
         )
 
@@ -175,8 +175,14 @@ class Store:
             "UPDATE items SET plan = ?, digest = ?, request = ?, asker = ?, place = ?, source = ?, act = ?,"
             " arguments = ?, seal = ?, priority = ?, ahead = 0, carried = 0, status = 'waiting', enqueued = ?,"
             " ended = NULL, wakes = NULL, seen = ?, reason = '', code = NULL WHERE run = ?",
-            *(*sealed[1:], self._chain.seal("queue", *sealed), wish.priority, time.time(), wish.seen, wish.run),
+            *(*sealed[1:], self._seal(sealed), wish.priority, time.time(), wish.seen, wish.run),
         )
+
+    def _seal(self, sealed: Sequence[str]) -> bytes | None:
+        """What the key makes of a row; None while there is no key."""
+        if self._chain.key is None:  # the first run of a user makes it
+            self._chain = known_chain(self.state)
+        return self._chain.seal("queue", *sealed)
 
     def task(self, run: str) -> Task:
         """The item of a run, with what it asks for. Raises NotFound."""
@@ -325,7 +331,7 @@ class Store:
             *(enqueued, begun, ended, wakes, reason, code),
         )
         sealed = (run, plan, digest, request, asker, place, source, act, arguments)
-        ours = self._chain.key is None or seal == self._chain.seal("queue", *sealed)
+        ours = seal == self._seal(sealed)
         return Task(item, asked, Workspace(*read_json(place)), read_json(arguments), seen, ahead > 0, carried > 0, ours)
 
     @contextmanager
