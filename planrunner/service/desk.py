@@ -16,7 +16,6 @@ from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, lo
 from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound, PlanrunnerError
-from planrunner.plan.tasks import every
 from planrunner.safety.trust import why_drafted
 from planrunner.service.context import Project, Visitor
 from planrunner.service.following import framed
@@ -25,9 +24,9 @@ from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
 from planrunner.views.page.difference import difference as compared
 from planrunner.views.page.editor import RevisionView, editor_parts, notes_data
-from planrunner.views.page.figures import count
 from planrunner.views.page.forecast import forecast
 from planrunner.views.page.render import rendered
+from planrunner.views.page.sketch import sketch
 from planrunner.views.revision import Revision
 
 Json = Any
@@ -115,11 +114,11 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
     lines = code_lines(seen.source, seen.findings)
     may_edit = "run" in visitor.scopes
     unsaved = saved is None or saved.text != draft.text
-    title = seen.plan.title or seen.plan.id if seen.plan is not None else draft.path.rpartition("/")[2]
+    title = seen.sketch.title or seen.sketch.id if seen.sketch is not None else ""
     return {
         **values,
         "path": draft.path,
-        "title": title,
+        "title": title or draft.path.rpartition("/")[2],
         "plan_id": seen.plan.id if seen.plan is not None else "",
         "action": f"/{project.name}/plans/{quote(draft.path)}",
         "text": draft.text,
@@ -148,18 +147,9 @@ def panels(seen: Look, draft: Draft) -> dict[str, object]:
     facts = forecast(told.document, told.missing) if told is not None and told.document is not None else []
     return {
         **editor_parts(seen.source, seen.findings, facts, told.problem if told is not None else ""),
-        **_graph(seen),
+        "graph": sketch(seen.sketch, seen.source, seen.findings) if seen.sketch is not None else None,
         "revision": revision_view(draft, seen) if draft.run else None,
     }
-
-
-def _graph(seen: Look) -> dict[str, object]:
-    if seen.plan is None:
-        return {"graph": "", "graph_meta": "", "graph_problem": "A plan without errors has a graph."}
-    tasks = [*every(seen.plan.tasks)]
-    gates = sum(task.gate is not None for task in tasks)
-    meta = ", ".join(count(number, noun) for number, noun in ((len(tasks), "task"), (gates, "gate")) if number)
-    return {"graph": "", "graph_meta": meta, "graph_problem": ""}
 
 
 def _saved(path: str) -> PlanText | None:

@@ -228,7 +228,7 @@ def look_again(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> 
         "parts": {name: part("plan_parts.html", name, values) for name in names},
         "notes": notes_data(seen.source, seen.findings),
         "starts": seen.plan is not None,
-        "graph": bool(values["graph"]),
+        "graph": seen.sketch is not None,
         "preview": bool(values["facts"]),
     }
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
-from planrunner.views.page.layout import Layout, Level, Link, Node, laid_out
+from planrunner.views.page.layout import Layout, Level, Link, Node, laid_out, laid_upright
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.status import counts_text
 from planrunner.views.terminal import cut
@@ -98,13 +98,16 @@ class Picture(NamedTuple):
 PLAIN = Coloured()
 
 
-def picture(plan: Plan, run: Coloured | None = None, whole: bool = False) -> Picture:
-    """The drawing of a plan; with ``whole`` everything is open, whatever its size."""
+def picture(plan: Plan, run: Coloured | None = None, whole: bool = False, upright: bool = False) -> Picture:
+    """The drawing of a plan; with ``whole`` everything is open, whatever its size. ``upright`` leads from the top to
+    the bottom where no node holds others."""
     drawing = _Drawing(run or PLAIN, run is not None)
     count = _count(plan.tasks)
     drawing.opens = (lambda place: True) if whole or count <= OPEN else drawing.is_lively
     bundled = not whole and len(plan.tasks) > OPEN
     level = drawing.bundled(plan.tasks) if bundled else drawing.level(plan.tasks, "")
+    if upright and not any(node.inside for node in level.nodes):
+        return drawing.finished(laid_upright(level), count)
     return drawing.finished(laid_out(level), count)
 
 

@@ -90,6 +90,30 @@ def laid_out(level: Level) -> Layout:
     return _placed(level, columns, inner)
 
 
+def laid_upright(level: Level) -> Layout:
+    """The layout of a level whose nodes hold nothing, from the top to the bottom."""
+    turned = tuple(node._replace(width=node.height, height=node.width) for node in level.nodes)
+    layout = laid_out(Level(turned, level.links))
+    boxes = tuple(Box(box.key, box.y, box.x, box.height, box.width, False) for box in layout.boxes)
+    lines = tuple(
+        line._replace(path=_turned(line.path), label_x=line.label_y, label_y=line.label_x) for line in layout.lines
+    )
+    return Layout(layout.height, layout.width, boxes, lines)
+
+
+def _turned(path: str) -> str:
+    """A path with its axes exchanged."""
+    words = path.split(" ")
+    at = 0
+    while at < len(words):
+        if words[at] in "MCL":
+            at += 1
+            continue
+        words[at], words[at + 1] = words[at + 1], words[at]
+        at += 2
+    return " ".join(words)
+
+
 def _inside(level: Level) -> Layout:
     """What stands in a group: a short chain one below the other, all else like any level."""
     chain = _chain(level)
