@@ -59,7 +59,7 @@ def project_plans() -> list[tuple[str, str]]:
     working directory and the title of each, empty where it has none or cannot be read."""
     folders = dict.fromkeys((".", os.path.relpath(find_project(None))))
     paths = dict.fromkeys(path for folder in folders for path in plan_paths(folder))
-    return [(path, _title(path)) for path in paths]
+    return [(path, plan_title(path)) for path in paths]
 
 
 def plan_paths(folder: str) -> list[str]:
@@ -69,7 +69,8 @@ def plan_paths(folder: str) -> list[str]:
     return [*_search(folder, deep=False), *(path for path in _search(plans) if not path.endswith(_TESTS))]
 
 
-def _title(path: str) -> str:
+def plan_title(path: str) -> str:
+    """The title of a plan file; empty where it has none or cannot be read."""
     try:
         tree = parse(read_plan(path).source).tree
     except NotFound:

@@ -11,24 +11,18 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import Look, look
-from planrunner.app.people.gates import barred, vote
-from planrunner.app.runs.control import steer
-from planrunner.errors import (
-    MISMATCH,
-    Denied,
-    Hint,
-    NextStep,
-    NotFound,
-    PlanrunnerError,
-    RecordMismatch,
-    RunHeld,
-    UsageError,
-)
+from planrunner.app.people.gates import barred
+from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
+from planrunner.service.deciding import Ballot
+from planrunner.service.deciding import decide as decide_for
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import Form, HereForm
+from planrunner.service.launch import HereLauncher, Launcher
+from planrunner.service.problems import Problem, problem_of
+from planrunner.service.steered import steered
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
 from planrunner.views.page.gate import gate_page
 from planrunner.views.page.inbox import (
@@ -91,29 +85,34 @@ def question(run: str, name: str, project: HereProject, visitor: HereVisitor, fo
 
 @router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
 def decide(
-    run: str, name: str, project: HereProject, visitor: Decider, follower: HereFollower, form: HereForm
+    run: str,
+    name: str,
+    project: HereProject,
+    visitor: Decider,
+    follower: HereFollower,
+    launcher: HereLauncher,
+    form: HereForm,
 ) -> Response:
     """Decide a question, for exactly what the form shows."""
     here = Here(project, visitor, follower)
-    address = f"/{project.name}{address_of(run, name)}"
-    with behalf(visitor, project):
-        try:
-            _decide(visitor, run, name, form)
-        except NotFound:
+    try:
+        _decide(here, launcher, run, name, form)
+    except (Problem, PlanrunnerError) as error:
+        problem = error if isinstance(error, Problem) else problem_of(error)
+        if problem.status == 404:
             raise
-        except PlanrunnerError as error:
+        with behalf(visitor, project):
             shown = _question(here, run, name, form)
-            more = {"problem": _sentence(error), "chosen": address_of(run, name), "picked": True}
-            status = 403 if isinstance(error, Denied) else 422 if type(error) is UsageError else 409
-            return HTMLResponse(_page(here, list(_items(here)), "all", 0, {**shown, **more}), status)
-    return RedirectResponse(address, 303)
+        more = {"problem": _sentence(problem), "chosen": address_of(run, name), "picked": True}
+        return HTMLResponse(_page(here, list(_items(here)), "all", 0, {**shown, **more}), problem.status)
+    return RedirectResponse(f"/{project.name}{address_of(run, name)}", 303)
 
 
-def _sentence(error: PlanrunnerError) -> str:
-    message = error.message[:1].upper() + error.message[1:]
-    if isinstance(error, RecordMismatch):
-        return f"{message}. Nothing was decided; this page shows what is asked at this time."
-    return f"{message}." if not message.endswith(".") else message
+def _sentence(problem: Problem) -> str:
+    """What was refused, and why, as a sentence."""
+    text = problem.detail[:1].upper() + problem.detail[1:]
+    text = text if text.endswith(".") else f"{text}."
+    return f"{text} Nothing was decided; the page shows what is asked at this time." if problem.status == 409 else text
 
 
 def _items(here: Here) -> Iterator[Item]:
@@ -190,37 +189,30 @@ def _continues(found: Look) -> str:
 # Deciding
 
 
-def _decide(visitor: Visitor, run: str, name: str, form: Form) -> None:
-    """Carry out what a form asks. Raises what the use cases raise, and UsageError for a form that lacks something."""
+def _decide(here: Here, launcher: Launcher, run: str, name: str, form: Form) -> None:
+    """Carry out what a form asks, and let the run continue. Raises what the use cases raise, Problem for a vote that is
+    refused, and UsageError for a form that lacks something."""
     answer, comment = form.get("decision", ""), form.get("comment", "").strip()
     if answer == "cancel":
-        steered = steer(run, "cancel", {"task": name, "reason": comment}, None)
-        if not steered.answer.applied:
-            raise UsageError(steered.answer.message)
+        steered(here.visitor, here.project, run, "cancel", {"task": name, "reason": comment})
         return
-    if answer in ("reject", "rework") and not comment and not any(key.startswith("add.") for key in form):
+    budget = any(key.startswith("add.") for key in form)
+    if answer in ("reject", "rework") and not comment and not budget:
         raise UsageError("a rejection needs a comment: say why, for the person or the task that reads it")
-    voted = vote(run, name, _body(visitor, answer, comment, form), None)
-    refused = next((one.steered.answer for one in voted if not one.steered.answer.applied), None)
-    if refused is not None:
-        raise (RecordMismatch if refused.code == MISMATCH else _kind(refused.code))(refused.message)
+    voted = decide_for(here.visitor, here.project, run, name, _ballot(answer, comment, form))
+    launcher.after_vote(here.visitor, here.project, voted)
 
 
-def _kind(code: int) -> type[PlanrunnerError]:
-    return {Denied.exit_code: Denied, RunHeld.exit_code: RunHeld}.get(code, UsageError)
-
-
-def _body(visitor: Visitor, answer: str, comment: str, form: Form) -> dict[str, Json]:
-    if answer not in ("approve", "answer", "reject", "rework"):
+def _ballot(answer: str, comment: str, form: Form) -> Ballot:
+    shown = form.get("shown", "")
+    if answer in ("reject", "rework"):
+        return Ballot("reject", shown, comment, rework=answer == "rework")
+    if answer not in ("approve", "answer"):
         raise UsageError(f"`{answer}` is not a decision: it is approve, answer, reject or rework")
-    verdict = "reject" if answer in ("reject", "rework") else "approve"
-    body: dict[str, Json] = {"verdict": verdict, "reason": comment, "roles": list(visitor.principal.roles)}
-    if verdict == "reject":
-        return {**body, "shown": form.get("shown", ""), "rework": answer == "rework"}
     if amounts := _amounts(form):
-        return {**body, "add": amounts}
+        return Ballot("approve", reason=comment, add=amounts)
     fields = {key[2:]: value for key, value in form.items() if key.startswith("f.") and value != ""}
-    return {**body, "shown": form.get("shown", ""), "choice": form.get("choice", ""), "fields": fields}
+    return Ballot("approve", shown, comment, form.get("choice", ""), fields)
 
 
 def _amounts(form: Form) -> dict[str, float]:

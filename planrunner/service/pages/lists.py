@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -11,8 +12,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter, Summaries
-from planrunner.app.plans.files import project_plans
-from planrunner.service.context import HereProject, HereVisitor, behalf
+from planrunner.app.plans.files import plan_paths
+from planrunner.service.context import HereProject, HereVisitor
 from planrunner.service.following import HereFollower, framed, waiting_for
 from planrunner.views.page.inbox import address_of
 from planrunner.views.page.render import rendered
@@ -72,8 +73,7 @@ def _tabs(counts: dict[str, int], query: str, mine: int) -> list[Tab]:
 def go(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "") -> RedirectResponse:
     """The page of what a name means: a run by its id or a part of it, a plan by its file, a gate that waits; the runs
     that the words fit where it is none of those."""
-    with behalf(visitor, project):
-        plans = [path for path, _ in project_plans()]
+    plans = [os.path.relpath(path, project.root) for path in plan_paths(project.root)]
     return RedirectResponse(f"/{project.name}{place_of(q.strip(), follower.summaries, plans)}", 303)
 
 

@@ -1,0 +1,180 @@
+"""The page that starts a run: a plan, its parameters, and what a run with them would do."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from planrunner.app.history.show import look as look_at
+from planrunner.app.plans.edit import envelope_of, look, read_text
+from planrunner.app.plans.files import plan_paths, plan_title
+from planrunner.app.runs.execute import ExecRequest
+from planrunner.diagnostics import has_errors
+from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
+from planrunner.jsontext import as_text
+from planrunner.plan.model import Plan
+from planrunner.plan.nearest import nearest
+from planrunner.plan.params import bind_params
+from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.following import HereFollower, framed
+from planrunner.service.forms import HereForm
+from planrunner.service.launch import HereLauncher, Order
+from planrunner.service.plan_paths import plan_of
+from planrunner.service.problems import Problem, problem_of
+from planrunner.views.page.fields import given_of
+from planrunner.views.page.forecast import forecast
+from planrunner.views.page.render import Frame, rendered
+from planrunner.views.page.start import PREFIX, PlanLine, preview_rows, start_page
+
+Json = Any
+
+router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+
+@router.get("/start", response_class=HTMLResponse)
+def start_form(
+    request: Request,
+    project: HereProject,
+    visitor: HereVisitor,
+    follower: HereFollower,
+    plan: str = "",
+    of: str = "",
+) -> str:
+    """The plans, and the form of one. ``of`` is a run whose plan and parameters are taken over; values in the address
+    (``p.NAME``) come before those."""
+    given = {key[len(PREFIX) :]: value for key, value in request.query_params.items() if key.startswith(PREFIX)}
+    if of:
+        plan, known = _of_run(project, visitor, of)
+        given = {**known, **given}
+    frame = framed(follower, project, visitor, "runs")
+    return _page(project, visitor, frame, {"plan": plan, "of": of, "given": given, **_priority(request.query_params)})
+
+
+def _priority(sent: Any) -> dict[str, str]:
+    return {"priority": str(sent.get("priority", "0"))[:8]}
+
+
+def _of_run(project: Project, visitor: Visitor, run: str) -> tuple[str, dict[str, str]]:
+    """The plan of a run, below the project, and its parameters as text. Raises NotFound."""
+    with behalf(visitor, project):
+        state = look_at(run, project.state).state
+    path = str(state.environment.get("plan") or "")
+    place = os.path.normpath(os.path.join(str(state.environment.get("directory") or project.root), path))
+    inside = os.path.relpath(place, project.root)
+    if inside.startswith(".."):
+        raise NotFound(f"the plan of run {run} is not a file of this project")
+    return inside, {name: as_text(value, 1 << 16) for name, value in state.params.items() if value is not None}
+
+
+@router.post("/start", response_class=HTMLResponse)
+def start(
+    project: HereProject,
+    visitor: Runner,
+    follower: HereFollower,
+    launcher: HereLauncher,
+    form: HereForm,
+) -> Response:
+    """Start a run with the values of the form."""
+    path = form.get("plan", "")
+    given = {key[len(PREFIX) :]: value for key, value in form.items() if key.startswith(PREFIX)}
+    asked = {"plan": path, "of": form.get("of", ""), "given": given, **_priority(form)}
+    try:
+        values = given_of(form, PREFIX, _plan(project, visitor, path).params)
+        request = ExecRequest(plan_of(project, path), tuple(values.items()))
+        found = launcher.start(visitor, project, Order(request, "page", _number(form.get("priority", "0")), _key(form)))
+    except (Problem, PlanrunnerError) as error:
+        problem = error if isinstance(error, Problem) else problem_of(error)
+        frame = framed(follower, project, visitor, "runs")
+        page = _page(project, visitor, frame, {**asked, "problem": f"{problem.detail}. {problem.hint}".strip()})
+        return HTMLResponse(page, problem.status)
+    return RedirectResponse(f"/{project.name}/runs/{found['run_id']}", 303)
+
+
+def _number(text: str) -> int:
+    """The priority of a form. Raises Problem 422."""
+    try:
+        number = int(text.strip() or "0")
+    except ValueError:
+        raise Problem(422, f"the priority is a whole number from -100 to 100, not `{text[:20]}`") from None
+    if not -100 <= number <= 100:
+        raise Problem(422, f"the priority is a whole number from -100 to 100, not {number}")
+    return number
+
+
+def _key(form: Any) -> str:
+    """What makes a form that is sent twice start one run."""
+    return str(form.get("key", ""))[:200]
+
+
+def _plan(project: Project, visitor: Visitor, path: str) -> Plan:
+    """The plan of a file, read and checked. Raises NotFound, PlanInvalid, and as ``read_text``."""
+    with behalf(visitor, project):
+        seen = look(path, read_text(path).text)
+    if seen.plan is None or has_errors(seen.findings):
+        raise PlanInvalid(f"`{path}` has errors", seen.source, seen.findings)
+    return seen.plan
+
+
+def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Json]) -> str:
+    """The page for what was asked: the plan, the run it repeats, values by name, and a problem."""
+    path, given = asked["plan"], asked["given"]
+    paths = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]
+    values: dict[str, Json] = {"chosen": None, "rows": (), "hidden": 0, "facts": (), "unknown": "", "problem": ""}
+    if path:
+        try:
+            values |= _chosen(project, visitor, path, given)
+        except PlanInvalid as error:
+            values["problem"] = f"{error.message}: {error.findings[0].message}" if error.findings else error.message
+        except NotFound as error:
+            near = nearest(path, paths)
+            values["problem"] = f"{error.message}" + (f"; did you mean `{near}`?" if near else "")
+        except PlanrunnerError as error:
+            values["problem"] = error.message
+    if asked.get("problem"):
+        values["problem"] = asked["problem"]
+    with behalf(visitor, project):
+        plans = [PlanLine(each, _title(os.path.join(project.root, each)), each == path) for each in paths]
+    return rendered(
+        "start.html",
+        frame,
+        plans=plans,
+        may="run" in visitor.scopes,
+        rerun_of=asked["of"],
+        priority=asked["priority"],
+        **values,
+    )
+
+
+def _title(path: str) -> str:
+    """The title of a plan, read once for each state of its file."""
+    try:
+        return _known_title(path, os.stat(path).st_mtime_ns)
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(4096)
+def _known_title(path: str, at: int) -> str:
+    return plan_title(path)
+
+
+def _chosen(project: Project, visitor: Visitor, path: str, given: dict[str, str]) -> dict[str, Json]:
+    """The form and the preview of a plan with these values. Raises as ``_plan``."""
+    plan = _plan(project, visitor, path)
+    values = {name: value for name, value in given.items() if value != ""}
+    known = {param.name for param in plan.params}
+    bound = bind_params(plan, {name: value for name, value in values.items() if name in known})
+    problems = bound.problems if given else ()
+    shown: dict[str, Json] = {"chosen": start_page(path, plan, given, problems)}
+    if bound.problems:
+        return {**shown, "unknown": "Fill in the parameters to see what a run would do."}
+    with behalf(visitor, project):
+        envelope = envelope_of(path, read_text(path).text, tuple(values.items()))
+    if envelope.document is None:
+        return {**shown, "unknown": envelope.problem}
+    rows, hidden = preview_rows(envelope.document)
+    return {**shown, "rows": rows, "hidden": hidden, "facts": forecast(envelope.document, envelope.missing)}
