@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from planrunner.diagnostics import Diagnostic
+from planrunner.diagnostics import Diagnostic, Severity
 from planrunner.escapes import harmless
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
 from planrunner.source import Source
 from planrunner.views.page.code import SEVERITIES, note_text
 from planrunner.views.page.figures import count
-from planrunner.views.page.graph import Edge, picture
-from planrunner.views.terminal import cut
+from planrunner.views.page.graph import Drawn, Edge, picture
 
-_LETTERS = 22
-"""Letters of the small text of a node."""
+_GRAVE: tuple[Severity, ...] = ("warning", "error")
+"""Severities that mark a task, the gravest last."""
 
 
 class SketchNode(NamedTuple):
@@ -51,20 +51,26 @@ def sketch(plan: Plan, source: Source, findings: Sequence[Diagnostic]) -> Sketch
     """The drawing of a plan, which may have errors."""
     drawn = picture(plan, upright=True)
     tasks = dict(_places(plan.tasks, ""))
-    nodes = []
-    for node in drawn.nodes:
-        task = tasks.get(node.place)
-        state, icon, why = _look(task, findings) if task is not None else ("tool", "more", node.title)
-        note = _note(task) if task is not None and not why else why
-        nodes.append(
-            SketchNode(
-                *(node.place, harmless(node.name), _label(node.place, state, note), node.x, node.y),
-                *(node.width, node.height, _line(task, source), cut(harmless(note), _LETTERS), state, icon, node.group),
-            )
-        )
+    looks = _looks(tasks, findings)
+    nodes = tuple(_node(node, tasks.get(node.place), looks, source) for node in drawn.nodes)
     gates = sum(task.gate is not None for task in tasks.values())
     meta = ", ".join(count(number, noun) for number, noun in ((len(tasks), "task"), (gates, "gate")) if number)
-    return Sketch(drawn.width, drawn.height, tuple(nodes), drawn.edges, meta)
+    return Sketch(drawn.width, drawn.height, nodes, drawn.edges, meta)
+
+
+Look = tuple[str, str, str]
+"""State, icon and words of the gravest finding about a task."""
+
+
+def _node(node: Drawn, task: Task | None, looks: Mapping[str, Look], source: Source) -> SketchNode:
+    name, box = harmless(node.name), (node.x, node.y, node.width, node.height)
+    if task is None:  # it stands for several tasks
+        return SketchNode(node.place, name, harmless(node.title), *box, 1, "", "tool", "more", node.group)
+    plain = ("gate", "gate", "") if task.gate is not None else ("tool", "tool", "")
+    state, icon, why = looks.get(node.place, plain)
+    note = harmless(why or _note(task))
+    line = source.place(task.span.start).line
+    return SketchNode(node.place, name, _label(node.place, state, note), *box, line, note, state, icon, node.group)
 
 
 def _places(tasks: Sequence[Task], prefix: str) -> Iterator[tuple[str, Task]]:
@@ -73,20 +79,19 @@ def _places(tasks: Sequence[Task], prefix: str) -> Iterator[tuple[str, Task]]:
         yield from _places(() if task.agent is not None else inner(task), f"{prefix}{task.id}/")
 
 
-def _line(task: Task | None, source: Source) -> int:
-    return 0 if task is None else source.place(task.span.start).line
-
-
-def _look(task: Task, findings: Sequence[Diagnostic]) -> tuple[str, str, str]:
-    """State, icon and words of the gravest finding inside a task; those of what it is without one."""
-    mine = [finding for finding in findings if task.span.start <= finding.span.start < task.span.end]
-    for severity, sign in SEVERITIES.items():
-        if severity == "note":
-            break
-        for finding in mine:
-            if finding.severity == severity:
-                return sign.state, sign.icon, note_text(finding)
-    return ("gate", "gate", "") if task.gate is not None else ("tool", "tool", "")
+def _looks(tasks: Mapping[str, Task], findings: Sequence[Diagnostic]) -> dict[str, Look]:
+    """By place the look of each task with an error or a warning. A task reaches from where it begins to where the next
+    one does."""
+    begins = sorted((task.span.start, place) for place, task in tasks.items())
+    starts = [start for start, _ in begins]
+    looks: dict[str, Look] = {}
+    for severity in _GRAVE:
+        sign = SEVERITIES[severity]
+        for finding in reversed([each for each in findings if each.severity == severity]):
+            at = bisect_right(starts, finding.span.start) - 1
+            if at >= 0:
+                looks[begins[at][1]] = (sign.state, sign.icon, note_text(finding))
+    return looks
 
 
 def _note(task: Task) -> str:
