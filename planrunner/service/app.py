@@ -9,8 +9,8 @@ from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
 from planrunner.service import health
-from planrunner.service.api import artifacts, editing, gates, memory, projects, runs, steering, streams
-from planrunner.service.api import plans as plan_files
+from planrunner.service.api import routers as api
+from planrunner.service.api import streams
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
@@ -25,15 +25,7 @@ from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
-    projects.router,
-    gates.router,
-    runs.router,
-    steering.router,
-    streams.router,
-    artifacts.router,
-    memory.router,
-    editing.router,
-    plan_files.router,
+    *api.ROUTERS,
     entry.router,
     lists.router,
     inbox.router,

@@ -116,7 +116,22 @@ def _problem(request: Request, error: Exception) -> Response:
 
 def _use_case(request: Request, error: Exception) -> Response:
     assert isinstance(error, PlanrunnerError)
-    return _answered(request, problem_of(error))
+    problem = problem_of(error)
+    project = request.app.state.projects.get(request.path_params.get("project"))
+    return _answered(request, problem if project is None else _below(problem, f"{project.root}/"))
+
+
+def _below(problem: Problem, root: str) -> Problem:
+    """The problem with the paths of the project as its addresses have them: where it lies is no business of others."""
+
+    def near(value: Json) -> Json:
+        if isinstance(value, str):
+            return value.replace(root, "")
+        if isinstance(value, dict):
+            return {key: near(each) for key, each in value.items()}
+        return [near(each) for each in value] if isinstance(value, list) else value
+
+    return Problem(problem.status, near(problem.detail), near(problem.hint), near(dict(problem.more)), problem.headers)
 
 
 def _of_framework(request: Request, error: Exception) -> Response:

@@ -20,6 +20,7 @@ from planrunner.service.access import Access
 from planrunner.service.app import make_app
 from planrunner.service.context import Project
 from planrunner.service.guard import Guard, Limits
+from planrunner.service.idempotency import Idempotency
 from planrunner.service.launch import Launcher
 
 HEAD_SECONDS = 15.0
@@ -73,7 +74,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     app.state.stopping = False
     app.state.launcher = launcher = Launcher(projects)
     config = uvicorn.Config(
-        Guard(app, access, place.hosts, Limits()),
+        Guard(Idempotency(app), access, place.hosts, Limits()),
         http=_Connection,
         ws="none",
         log_config=None,

@@ -1,0 +1,144 @@
+"""Runs and gates through the API, as a program drives them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from serving import Served, awaited
+
+
+def test_a_run_is_started_shown_listed_and_explained(served: Served) -> None:
+    run = served.start("plans/quick.yaml")
+    shown = served.settled(run)
+    assert (shown["run_id"], shown["status"], shown["exit_code"]) == (run, "completed", 0)
+    listed = awaited(lambda: served.get(f"{served.api}/runs?plan=quick&status=completed").data["runs"])
+    assert run in [each["run_id"] for each in listed]
+    why = served.get(f"{served.api}/runs/{run}/why/two").data
+    assert why["status"] == "completed"
+    assert any("completed" in line for line in why["why"])
+    log = served.get(f"{served.api}/runs/{run}/log?task=two")
+    assert log.text == "second\n"
+    assert "sandbox" in log.headers["content-security-policy"]
+
+
+def test_events_come_page_by_page(served: Served) -> None:
+    run = served.start("plans/quick.yaml")
+    served.settled(run)
+    seen, after = [], 0
+    while after is not None:
+        page = served.get(f"{served.api}/runs/{run}/events?limit=3&after={after}").data
+        assert len(page["events"]) <= 3
+        seen += [each["seq"] for each in page["events"]]
+        after = page["after"]
+    assert seen == list(range(1, len(seen) + 1))
+    assert served.get(f"{served.api}/runs/{run}/events?type=run_ended").data["events"][0]["seq"] == seen[-1]
+
+
+def test_what_keeps_a_run_from_starting_is_told_at_once(served: Served) -> None:
+    unknown = served.post(f"{served.api}/runs", {"plan": "plans/quik.yaml"})
+    assert (unknown.status, unknown.data["hint"]) == (404, "did you mean `plans/quick.yaml`?")
+    assert unknown.headers["content-type"] == "application/problem+json"
+    wrong = served.post(f"{served.api}/runs", {"plan": "plans/takes.yaml", "params": {"wrd": "x"}})
+    assert wrong.status == 400
+    assert "wrd" in wrong.data["detail"]
+    outside = served.post(f"{served.api}/runs", {"plan": "../other/plans/quick.yaml"})
+    assert outside.status == 403
+    more = served.post(f"{served.api}/runs", {"plan": "plans/quick.yaml", "unconfined": True})
+    assert (more.status, more.data["errors"][0]["where"]) == (422, ["body", "unconfined"])
+
+
+def test_a_gate_is_decided_for_what_it_shows_and_the_run_goes_on(served: Served) -> None:
+    run = served.start("plans/asks.yaml")
+    assert served.settled(run)["status"] == "blocked"
+    (gate,) = served.get(f"{served.api}/runs/{run}/gates").data["gates"]
+    approve = f"{served.api}/runs/{run}/gates/{gate['gate']}/approve"
+    assert served.post(approve, {}).status == 422
+    assert served.post(approve, {"shown": "0" * 40}).status == 409
+    answer = served.post(approve, {"shown": gate["shown"], "rationale": "fine"})
+    assert (answer.status, answer.data["votes"][0]["applied"]) == (200, True)
+    ended = awaited(lambda: (shown := served.run(run)) and shown["status"] == "completed" and shown)
+    assert ended["tasks"]["publish"]["status"] == "completed"
+    late = served.post(approve, {"shown": gate["shown"]})
+    assert late.status in (400, 409)
+    assert "completed" in late.data["detail"] or "decided" in late.data["detail"]
+
+
+def test_approval_and_rejection_at_once_give_one_decision_and_both_are_told(served: Served) -> None:
+    run = served.start("plans/asks.yaml")
+    served.settled(run)
+    (gate,) = served.get(f"{served.api}/runs/{run}/gates").data["gates"]
+    said = {"shown": gate["shown"], "rationale": "a word"}
+
+    def vote(what: str) -> int:
+        return served.post(f"{served.api}/runs/{run}/gates/sign/{what}", said).status
+
+    with ThreadPoolExecutor(8) as pool:
+        codes = list(pool.map(vote, ["approve", "reject"] * 4))
+    assert codes.count(200) == 1
+    assert set(codes) <= {200, 400, 409}
+    awaited(lambda: served.run(run)["status"] in ("completed", "failed"))
+    votes = served.get(f"{served.api}/runs/{run}/events?type=gate_voted").data["events"]
+    assert len(votes) == 1
+
+
+def test_a_failed_run_is_retried_and_its_rollback_told(served: Served) -> None:
+    run = served.start("plans/fails.yaml")
+    assert served.settled(run)["status"] == "failed"
+    again = served.post(f"{served.api}/runs/{run}/retry", {})
+    assert (again.status, again.data["act"]) == (202, "retry")
+    twice = awaited(lambda: (shown := served.settled(run))["tasks"]["breaks"]["attempts"] == 2 and shown)
+    assert twice["status"] == "failed"
+    nothing = served.post(f"{served.api}/runs/{run}/rollback/preview", {})
+    assert nothing.status == 400
+    assert "nothing to undo" in nothing.data["detail"]
+
+
+def test_a_run_is_paused_goes_on_and_is_cancelled(served: Served) -> None:
+    run = served.start("plans/waits.yaml")
+    awaited(lambda: served.get(f"{served.api}/runs/{run}").status == 200)
+    awaited(lambda: served.run(run)["tasks"]["stands"]["status"] == "running")
+    paused = served.post(f"{served.api}/runs/{run}/pause", {"reason": "a moment"})
+    assert (paused.status, paused.data["applied"]) == (200, True)
+    cancelled = served.post(f"{served.api}/runs/{run}/cancel", {"reason": "enough"})
+    assert cancelled.status == 200
+    ended = awaited(lambda: (shown := served.run(run))["status"] == "cancelled" and shown)
+    assert ended["stopped"]["comment"] == "enough"
+    assert served.post(f"{served.api}/runs/{run}/cancel", {}).status in (400, 409)
+
+
+def test_the_same_key_starts_one_run(served: Served) -> None:
+    body = {"plan": "plans/quick.yaml"}
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(served.post, f"{served.api}/runs", body, **{"Idempotency-Key": "one"}) for _ in range(4)]
+    runs = {each.result().data["run_id"] for each in asked if each.result().status == 202}
+    assert len(runs) == 1
+    (run,) = runs
+    served.settled(run)
+    other = served.post(f"{served.api}/runs", {"plan": "plans/asks.yaml"}, **{"Idempotency-Key": "one"})
+    assert other.status == 422
+
+
+def test_memory_is_kept_read_by_keys_and_forgotten(served: Served) -> None:
+    put = served.ask("PUT", f"{served.api}/memory/deploy/region", {"value": {"name": "north"}})
+    assert put.status == 200
+    found = served.get(f"{served.api}/memory?keys=deploy/region,other").data["entries"]
+    assert [(each["key"], each["value"]) for each in found] == [("deploy/region", {"name": "north"})]
+    assert served.ask("DELETE", f"{served.api}/memory/deploy/region").status == 200
+    gone = served.get(f"{served.api}/memory/deploy/region")
+    assert gone.status == 404
+
+
+def test_a_plan_is_written_checked_previewed_and_one_task_of_it_run(served: Served) -> None:
+    plan = {"plan": "made", "defaults": {"timeout": "1m"}, "tasks": [{"id": "a", "run": "echo a"}]}
+    made = served.post(f"{served.api}/plans", {"path": "plans/made.json", "plan": plan})
+    assert (made.status, made.data["findings"]) == (201, [])
+    again = served.post(f"{served.api}/plans", {"path": "plans/made.json", "plan": plan})
+    assert again.status == 409
+    wrong = served.post(f"{served.api}/plans/validate", {"path": "plans/new.yaml", "text": "plan: x\ntasks: 3\n"})
+    assert [each["severity"] for each in wrong.data["findings"]].count("error") == 1
+    preview = served.post(f"{served.api}/plans/preview", {"path": "plans/made.json"}).data
+    assert preview["envelope"]["tasks"][0]["task"] == "a"
+    graph = served.get(f"{served.api}/plans/plans/made.json/graph").data
+    assert [node["id"] for node in graph["nodes"]] == ["a"]
+    run = served.post(f"{served.api}/plans/plans/made.json/tasks/a/run", {"inputs": {}}).data["run_id"]
+    assert served.settled(run)["status"] == "completed"
