@@ -15,8 +15,8 @@ from click.shell_completion import CompletionItem, shell_complete
 from planrunner import __version__
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
-from planrunner.cli.table import ALIASES, COMMANDS, GROUPS, MEANT, module_of
-from planrunner.errors import INTERRUPTED, USAGE, NextStep
+from planrunner.cli.table import ALIASES, COMMANDS, EXTRAS, GROUPS, MEANT, module_of
+from planrunner.errors import INTERRUPTED, USAGE, NextStep, Unready
 from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import error_document
@@ -132,11 +132,18 @@ class CommandGroup(click.Group):
 
 
 def load(name: str) -> click.Command | None:
-    """The command of that name, None where the table has none."""
+    """The command of that name, None where the table has none. Raises Unready where its extra is not installed."""
     module = module_of(name)
     if module is None:
         return None
-    command: click.Command = getattr(import_module(module), f"{ALIASES.get(name, name)}_command")
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if name not in EXTRAS:
+            raise
+        extra = f"pip install 'planrunner[{EXTRAS[name]}]'"
+        raise Unready(f"`planrunner {name}` needs the extra `{EXTRAS[name]}` ({error})", extra) from None
+    command: click.Command = getattr(loaded, f"{ALIASES.get(name, name)}_command")
     return command
 
 

@@ -70,6 +70,9 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
 ALIASES = {"run": "exec"}
 """Other names of commands."""
 
+EXTRAS = {"serve": "serve"}
+"""Commands whose modules need the libraries of an extra."""
+
 MEANT = {
     "apply": "exec",
     "check": "lint",

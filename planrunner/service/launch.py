@@ -12,6 +12,8 @@ from planrunner.app.queue import asking
 from planrunner.app.queue.items import Act, Item, item_object
 from planrunner.app.queue.worker import Worker
 from planrunner.app.runs.execute import ExecRequest
+from planrunner.app.runs.rerun import RerunRequest
+from planrunner.app.runs.rollback import RollbackRequest
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.steered import steered
@@ -72,6 +74,17 @@ class Launcher:
         ``take_up``. Raises what that raises."""
         with behalf(visitor, project):
             return _document(asking.take_up(run, act, arguments, "api", project.state))
+
+    def again(self, visitor: Visitor, project: Project, request: RerunRequest) -> dict[str, Json]:
+        """Retry or re-run tasks of a run. Raises as ``go_on``."""
+        names = ("tasks", "downstream", "keep_unchanged", "only_failed")
+        how = {name: getattr(request, name) for name in names}
+        return self.go_on(visitor, project, request.run, "retry" if request.retry else "rerun", how)
+
+    def roll_back(self, visitor: Visitor, project: Project, request: RollbackRequest) -> dict[str, Json]:
+        """Undo tasks of a run. Raises as ``go_on``."""
+        how = {name: getattr(request, name) for name in ("to", "only", "strict", "comment")}
+        return self.go_on(visitor, project, request.run, "rollback", how)
 
     def cancel(
         self, visitor: Visitor, project: Project, run: str, reason: str = "", now: bool = False

@@ -119,13 +119,13 @@ def cancel_task(body: Why, visitor: Runner, project: HereProject, run: Name, tas
 @router.post("/runs/{run}/retry", status_code=202, responses=_TAKEN)
 def retry(body: Retry, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
     """Retry tasks that failed, and continue."""
-    return Answer(launcher.go_on(visitor, project, run, "retry", body.model_dump()), 202)
+    return Answer(launcher.again(visitor, project, RerunRequest(run, tuple(body.tasks), retry=True)), 202)
 
 
 @router.post("/runs/{run}/rerun", status_code=202, responses=_TAKEN)
 def rerun(body: Again, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
     """Re-run tasks with those that depend on them."""
-    return Answer(launcher.go_on(visitor, project, run, "rerun", body.model_dump()), 202)
+    return Answer(launcher.again(visitor, project, _again(run, body)), 202)
 
 
 @router.post("/runs/{run}/rerun/preview", responses=shaped("The tasks that would run.", "again", "perhaps", "kept"))
@@ -138,7 +138,7 @@ def rerun_preview(body: Again, visitor: HereVisitor, project: HereProject, run: 
 @router.post("/runs/{run}/rollback", status_code=202, responses=_TAKEN)
 def roll_back(body: Undo, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
     """Undo the tasks of a run, the last one first."""
-    return Answer(launcher.go_on(visitor, project, run, "rollback", body.model_dump()), 202)
+    return Answer(launcher.roll_back(visitor, project, _undo(run, body)), 202)
 
 
 @router.post("/runs/{run}/rollback/preview", responses=shaped("The steps in their order.", "steps", "bare"))
