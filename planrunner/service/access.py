@@ -68,10 +68,15 @@ class Access:
             return self.is_open
         return self._book.by_id(visitor.token, time.time()) is not None
 
-    def unknown(self, path: str, headers: dict[str, str]) -> Problem:
-        """What is said to whom nothing names: a browser is led to where one signs in."""
+    def unknown(self, path: str, query: str, headers: dict[str, str]) -> Problem:
+        """What is said where nothing names the one who asks: a browser is led to where people sign in."""
+        if self.is_open:
+            return Problem(
+                403, "another user of this machine runs this service, without tokens", "ask them for a token"
+            )
         if not path.startswith(API) and "text/html" in headers.get("accept", ""):
-            return Problem(303, "sign in first", headers={"location": f"/sign-in?to={quote(path, safe='/')}"})
+            address = f"{path}?{query}" if query else path
+            return Problem(303, "sign in first", headers={"location": f"/sign-in?to={quote(address, safe='/')}"})
         hint = "send `Authorization: Bearer TOKEN`; `planrunner token create` makes one"
         return Problem(401, "no valid token came with the request", hint, headers={"www-authenticate": "Bearer"})
 

@@ -99,7 +99,8 @@ class Guard:
         visitor = self._access.visitor(headers, client, scope.get("server"))
         if visitor is None:
             self._take(f"open {client[0]}")
-            raise self._access.unknown(path, headers)
+            query = scope["query_string"].decode("latin-1")
+            raise self._access.unknown(path, query, headers)
         self._take(visitor.token or visitor.principal.name)
         scope["visitor"] = visitor
 
