@@ -14,12 +14,8 @@ from planrunner.service.api import streams
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
-<<<<<<< HEAD
-from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run
+from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
-=======
-from planrunner.service.pages import entry, inbox, knowledge, lists, plans, queue, start
->>>>>>> 991ee50b (The page that starts a run: parameters, preview and worst case)
 from planrunner.service.problems import catch_problems
 from planrunner.service.stories import Stories
 
@@ -31,14 +27,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     inbox.router,
     knowledge.router,
     queue.router,
-<<<<<<< HEAD
     drafts.router,
     plan_pages.router,
     run.router,
-=======
-    plans.router,
     start.router,
->>>>>>> 991ee50b (The page that starts a run: parameters, preview and worst case)
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 
