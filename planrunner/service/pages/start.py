@@ -43,6 +43,7 @@ def start_form(
     follower: HereFollower,
     plan: str = "",
     of: str = "",
+    q: str = "",
 ) -> str:
     """The plans, and the form of one. ``of`` is a run whose plan and parameters are taken over; values in the address
     (``p.NAME``) come before those."""
@@ -51,7 +52,9 @@ def start_form(
         plan, known = _of_run(project, visitor, of)
         given = {**known, **given}
     frame = framed(follower, project, visitor, "runs")
-    return _page(project, visitor, frame, {"plan": plan, "of": of, "given": given, **_priority(request.query_params)})
+    return _page(
+        project, visitor, frame, {"plan": plan, "of": of, "given": given, "q": q, **_priority(request.query_params)}
+    )
 
 
 def _priority(sent: Any) -> dict[str, str]:
@@ -121,7 +124,7 @@ def _plan(project: Project, visitor: Visitor, path: str) -> Plan:
 
 def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Json]) -> str:
     """The page for what was asked: the plan, the run it repeats, values by name, and a problem."""
-    path, given = asked["plan"], asked["given"]
+    path, given, query = asked["plan"], asked["given"], asked.get("q", "").lower()
     paths = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]
     values: dict[str, Json] = {"chosen": None, "rows": (), "hidden": 0, "facts": (), "unknown": "", "problem": ""}
     if path:
@@ -141,7 +144,8 @@ def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Jso
     return rendered(
         "start.html",
         frame,
-        plans=plans,
+        plans=[plan for plan in plans if all(word in f"{plan.title} {plan.path}".lower() for word in query.split())],
+        query=query,
         may="run" in visitor.scopes,
         rerun_of=asked["of"],
         priority=asked["priority"],

@@ -40,14 +40,14 @@ def field_of(param: Param, prefix: str, given: Mapping[str, str], problem: str =
         choices = ("true", "false")
     control = "choice" if choices else "area" if param.type in _LONG else "input"
     value = given.get(param.name, _default(param))
-    hint = ". ".join(filter(None, (param.description.rstrip("."), _takes(param))))
+    hint = ": ".join(filter(None, (param.description.rstrip("."), _takes(param))))
     return Field(
         f"{prefix}{param.name}",
         param.name,
         f"{prefix}{param.name}".replace(".", "-"),
         control,
         value,
-        f"{hint[:1].upper()}{hint[1:]}.",
+        f"{hint[:1].upper()}{hint[1:]}." if hint else "",
         param.required,
         param.type in _NUMBERS,
         choices,

@@ -272,6 +272,7 @@ def _history(entries: Sequence[Entry], task: str, gate: GateState, now: float) -
         event, when = entry.event, moment(entry.at, now)
         if isinstance(event, TasksReset) and event.cause == task:
             again = set(event.tasks) - {task}
+            steps = [_sent_back(step) if step is steps[-1] else step for step in steps]
         elif isinstance(event, AttemptEnded) and event.task in again:
             again.discard(event.task)
             word = "failed again" if event.outcome.failure else "ran again"
@@ -282,6 +283,11 @@ def _history(entries: Sequence[Entry], task: str, gate: GateState, now: float) -
         missing = f"Waiting for {tally(gate.votes, gate.need)}" if gate.votes else f"Waiting for {deciders(gate)}"
         steps.append(Step("gate", "wait", "", missing, ago(gate.opened_at, now)))
     return reversed(steps)
+
+
+def _sent_back(step: Step) -> Step:
+    """A rejection that sent the run back."""
+    return step._replace(state="gate", icon="back", text="pushed back") if step.text == "rejected" else step
 
 
 def _step(event: Event, when: str) -> Step | None:
