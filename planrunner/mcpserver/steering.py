@@ -45,16 +45,16 @@ def _start(site: Site, given: Arguments) -> dict[str, Json]:
 
 
 def _resume(site: Site, given: Arguments) -> dict[str, Json]:
-    return _asked(site, take_up(_run_id(site, given), state=site.state))
+    return _asked(site, take_up(_run_id(site, given), source=SOURCE, state=site.state))
 
 
 def _retry(site: Site, given: Arguments) -> dict[str, Json]:
-    return _asked(site, take_up(_run_id(site, given), "retry", {"tasks": given.get("tasks", [])}, site.state))
+    return _asked(site, take_up(_run_id(site, given), "retry", {"tasks": given.get("tasks", [])}, SOURCE, site.state))
 
 
 def _rerun(site: Site, given: Arguments) -> dict[str, Json]:
     how = {name: given[name] for name in ("tasks", "downstream", "keep_unchanged")}
-    return _asked(site, take_up(_run_id(site, given), "rerun", how, site.state))
+    return _asked(site, take_up(_run_id(site, given), "rerun", how, SOURCE, site.state))
 
 
 def _run_id(site: Site, given: Arguments) -> str:
@@ -68,7 +68,7 @@ def _pause(site: Site, given: Arguments) -> dict[str, Json]:
 def _cancel(site: Site, given: Arguments) -> dict[str, Json]:
     told = _told(site, given, "cancel")
     if told["applied"] and not told["held"] and not told["ended"]:
-        _asked(site, take_up(told["run_id"], state=site.state))  # drives the run to its end
+        _asked(site, take_up(told["run_id"], source=SOURCE, state=site.state))  # drives the run to its end
     return told
 
 
@@ -93,7 +93,7 @@ def _revise(site: Site, given: Arguments) -> dict[str, Json]:
     )
     made = preview(request, site.state) if given["preview"] else revise(request, site.state)
     if made.changed and not given["preview"]:
-        _asked(site, take_up(looked.row.run, state=site.state))
+        _asked(site, take_up(looked.row.run, source=SOURCE, state=site.state))
     return document_of(revision_object(made, not given["preview"]))
 
 
