@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 
 import click
 
-from planrunner.app.queue.worker import Worker
+from planrunner.app.queue.detached import start_worker
 from planrunner.app.runs.host import Host
 from planrunner.cli.crash import write_report
 from planrunner.cli.group import given_settings
@@ -33,7 +31,8 @@ def mcp_command(ctx: click.Context, /, http: bool, port: int) -> int:
     """Serve the project to a model by the Model Context Protocol.
 
     The tools lint and preview plans, start runs and show how they stand. Further actions and capabilities are offered
-    where `mcp` of planrunner.yaml lists them. Gates can be read; only people decide them.
+    where `mcp` of planrunner.yaml lists them. Gates can be read; only people decide them. A run continues in a worker
+    of the queue when the client leaves.
 
     A client starts this command itself. With --http it prints an address and a token, which every request carries; the
     variable PLANRUNNER_MCP_TOKEN sets the token.
@@ -59,14 +58,11 @@ def mcp_command(ctx: click.Context, /, http: bool, port: int) -> int:
     state = find_state(None, given.state)
     root = find_project(None)
     os.chdir(root)
-    with Host() as host, LazyWorker(root, state) as worker:
-        site = parts.Site(root, state, host, worker.start)
+    with Host() as host:
+        site = parts.Site(root, state, host, partial(start_worker, root, state))
         made = server.make_server(site, partial(write_report, arguments=["mcp"]))
         if not http:
-            ending = ExitStack()
-            ending.callback(worker.close)
-            ending.callback(host.close)
-            transport.serve_streams(made, ending.close)
+            transport.serve_streams(made, host.close)
             return OK
         try:
             bound = transport.opened(port)
@@ -84,32 +80,3 @@ def _greet(address: str, token: str) -> None:
     say(f"planrunner mcp: {address}")
     say("  every request carries the header `Authorization: Bearer TOKEN`; stop with Ctrl-C")
     say("  the token is that of PLANRUNNER_MCP_TOKEN" if os.environ.get(VARIABLE) else f"  token: {token}")
-
-
-class LazyWorker:
-    """The worker of the queue, from the first run that a client asks for until the server ends: a client that only
-    reads leaves the queue alone."""
-
-    def __init__(self, root: str, state: str) -> None:
-        self._place = root, state
-        self._lock = threading.Lock()
-        self._worker: Worker | None = None
-
-    def __enter__(self) -> LazyWorker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End it, where it has begun."""
-        if self._worker is not None:
-            self._worker.close()
-
-    def start(self) -> None:
-        """Begin, unless it has begun. Raises StorageFailed."""
-        with self._lock:
-            if self._worker is None:
-                worker = Worker(*self._place)
-                worker.start()
-                self._worker = worker

@@ -28,6 +28,9 @@ from planrunner.app.plans.lint import capability, catalogue, lint_paths
 from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed
 from planrunner.app.plans.reference import capability_object, rule_objects
+from planrunner.app.queue.asking import item
+from planrunner.app.queue.items import item_object
+from planrunner.errors import NotFound
 from planrunner.jsontext import read_json
 from planrunner.mcpserver.tool import OPTIONAL, PARAMS, RUN, Site, Tool, arguments_of, flag, inside, number, text, texts
 from planrunner.views.documents import document_of, listing
@@ -90,11 +93,19 @@ def _runs(site: Site, given: Arguments) -> dict[str, Json]:
 
 
 def _status(site: Site, given: Arguments) -> dict[str, Json]:
-    told = shown_document(look(given["run"], site.state))
+    try:
+        told = shown_document(look(given["run"], site.state))
+    except NotFound:
+        return document_of({"run_id": given["run"], "status": "queued", "exit_code": None}, _queued(site, given["run"]))
     if given["tasks"]:
         return told
     kept = {name: each for name, each in told["tasks"].items() if each["status"] not in _UNEVENTFUL}
     return {**told, "tasks": kept, "uneventful": len(told["tasks"]) - len(kept)}
+
+
+def _queued(site: Site, run: str) -> dict[str, Json]:
+    """The item of a run that has not begun. Raises NotFound for one that was never asked for."""
+    return {"item": item_object(item(run, site.state))}
 
 
 _UNEVENTFUL = ("completed", "skipped", "pending", "cancelled")
