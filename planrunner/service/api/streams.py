@@ -30,8 +30,8 @@ from planrunner.views.progress.jsonl import entry_object
 
 Json = Any
 
-BEAT = 15.0
-"""Seconds after which a silent stream says that it lives, and looks whether its token still holds."""
+LOOK = 2.0
+"""Seconds between two looks at whether the token of a reader still holds. A silent stream says then that it lives."""
 MOST = 1000
 """Streams at once; of one visitor a tenth of that."""
 PIECE = 64 << 10
@@ -148,7 +148,7 @@ async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterato
     after, checked = reader.after, time.monotonic()
     yield _OPENING
     while True:
-        if time.monotonic() - checked > BEAT:
+        if time.monotonic() - checked > LOOK:
             checked = time.monotonic()
             if not reader.may_go_on():
                 return
@@ -159,7 +159,7 @@ async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterato
             yield "".join(_message(each, each["seq"]) for each in objects)
             continue
         try:
-            async with asyncio.timeout(BEAT):
+            async with asyncio.timeout(LOOK):
                 if not await follower.beyond(run, after):
                     return
         except TimeoutError:
@@ -175,7 +175,7 @@ async def _changes(reader: Reader, follower: Follower) -> AsyncIterator[str]:
         yield _message({"counts": counts, "newest": summaries.newest}, version)
         while True:
             try:
-                async with asyncio.timeout(BEAT):
+                async with asyncio.timeout(LOOK):
                     if not await follower.changed(version):
                         return
                 break
