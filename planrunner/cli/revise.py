@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from planrunner.app.history.compare import compared_runs, is_run
+from planrunner.app.history.compare import comparison, is_run, recorded_or_file
 from planrunner.app.runs import proposals
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
@@ -142,7 +142,7 @@ def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> 
     """
     given = given_settings(ctx)
     if is_run(one) and is_run(other):
-        made = compared_runs(one, other, given.state)
+        made = comparison(recorded_or_file(one, given.state), recorded_or_file(other, given.state))
         document, lines = comparison_document(made), comparison_lines(output(given), made)
     else:
         difference = compared(one, other, given.state)

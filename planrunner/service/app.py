@@ -14,6 +14,7 @@ from planrunner.service.api import streams
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
+from planrunner.service.pages import compare as compare_pages
 from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
 from planrunner.service.problems import catch_problems
@@ -31,6 +32,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     plan_pages.router,
     run.router,
     start.router,
+    compare_pages.router,
 )
 """Of the API and of the pages, in the order in which addresses are looked for."""
 

@@ -17,6 +17,7 @@ from planrunner.views.terminal import Terminal, duration_text, plural
 
 if TYPE_CHECKING:
     from planrunner.plan.identity import Difference
+    from planrunner.plan.model import Plan
 
 Json = Any
 
@@ -119,6 +120,35 @@ class RunComparison(NamedTuple):
         return tuple(sorted(after, key=lambda pair: pair.at))
 
 
+class RevisionSide(NamedTuple):
+    """A revision of a run: its ``number``, the digest and text of its plan, when (seconds since 1970), by whom and why
+    it came about."""
+
+    number: int
+    digest: str
+    text: str
+    at: float
+    by: str
+    reason: str
+
+
+class RevisionComparison(NamedTuple):
+    """Two revisions of the plan of a run. ``effects`` tells for each task of the later plan what the revision meant for
+    it when it was made: kept, again, perhaps, new or asked (a gate asks again); it is empty where others came between
+    the two. ``plans`` are the plans of both."""
+
+    run_id: str
+    plan: str
+    one: RevisionSide
+    other: RevisionSide
+    differences: tuple[Difference, ...]
+    params: tuple[Change, ...]
+    effects: dict[str, str]
+    plans: tuple[Plan, Plan]
+    made: int
+    """How many revisions the run has."""
+
+
 # As data
 
 
@@ -138,6 +168,22 @@ def comparison_document(made: RunComparison) -> dict[str, Json]:
         first=made.first.task if made.first else None,
         others=[pair.task for pair in made.others],
         tasks=[_pair(pair) for pair in made.tasks],
+    )
+
+
+def revisions_document(made: RevisionComparison) -> dict[str, Json]:
+    """How two revisions of a run differ, as data."""
+    sides = [{**side._asdict(), "at": rfc3339(side.at)} for side in (made.one, made.other)]
+    for side in sides:
+        side.pop("text")
+    return document(
+        run_id=made.run_id,
+        plan=made.plan,
+        revisions=sides,
+        differences=difference_object(made.differences),
+        params=[change._asdict() for change in made.params],
+        effects=made.effects,
+        count=made.made,
     )
 
 

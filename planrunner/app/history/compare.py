@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.divergence import Inputs, divergence
 from planrunner.app.history.replay import SUFFIX, History, history
-from planrunner.app.history.state import plan_of
+from planrunner.app.history.show import look
+from planrunner.app.history.state import Revisions, begun, plan_of, stored_plan
 from planrunner.app.runs.doubts import rest
-from planrunner.machine.events import Entry, RunEnded
+from planrunner.errors import NextStep, NotFound
+from planrunner.journal.ports import Journal
+from planrunner.journal.stores import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import DoubtSettled, Entry, Event, RunEnded, RunRevised, RunStarted, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan.identity import differences
-from planrunner.plan.model import Plan
-from planrunner.views.compare import Change, DecisionPair, RunComparison, Side, TaskPair
+from planrunner.plan.model import Plan, Task
+from planrunner.views.compare import (
+    Change,
+    DecisionPair,
+    RevisionComparison,
+    RevisionSide,
+    RunComparison,
+    Side,
+    TaskPair,
+)
 from planrunner.views.decisions import Decision, decision_text, decisions
 
 Json = Any
@@ -33,18 +47,23 @@ class Recorded(NamedTuple):
 
 
 def recorded(wanted: str, state_dir: str | None) -> Recorded:
-    """A run of the journal (``last``, an id or the start of one), or one that ``events --export`` wrote to a file.
-    Raises NotFound, UsageError for a file that holds no run."""
-    return folded(history(wanted, state_dir))
+    """A run of the journal (``last``, an id or the start of one). Raises NotFound."""
+    found = look(wanted, state_dir)
+    return Recorded(found.entries, found.state)
 
 
-def folded(made: History) -> Recorded:
-    """A history with the state that its events come to."""
+def recorded_or_file(wanted: str, state_dir: str | None) -> Recorded:
+    """The same, or a run that ``events --export`` wrote to a file. Raises also UsageError for a file that holds no
+    run."""
+    return _folded(history(wanted, state_dir)) if wanted.endswith(SUFFIX) else recorded(wanted, state_dir)
+
+
+def _folded(made: History) -> Recorded:
+    """A history from a file with the state that its events come to; no process acts on it here."""
     state = State(plan_of(made.plan), made.run_id, {each.digest: plan_of(each) for each in made.revisions})
     for entry in made.entries:
         evolve(state, entry.event, entry.at)
-    if state.status == "running":
-        rest(state)
+    rest(state)
     return Recorded(made.entries, state)
 
 
@@ -54,7 +73,7 @@ def is_run(name: str) -> bool:
 
 
 def compared_runs(one: str, other: str, state_dir: str | None) -> RunComparison:
-    """How two runs differ. Raises NotFound, UsageError as ``recorded``."""
+    """How two runs of the journal differ. Raises NotFound."""
     return comparison(recorded(one, state_dir), recorded(other, state_dir))
 
 
@@ -127,6 +146,72 @@ def _counts(change: Change, found: Sequence[dict[str, Json]]) -> bool:
 def _short(name: str, one: Json, other: Json) -> tuple[Json, Json]:
     """A policy is large and only its change is of interest."""
     return ("before", "changed") if name == "policy" and one and other else (one, other)
+
+
+# Revisions
+
+
+def compared_revisions(run: str, one: int, other: int, state_dir: str | None) -> RevisionComparison:
+    """How two revisions of a run differ, and what the second meant for what was done. Raises NotFound for a run that
+    has not so many."""
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
+        run_id = journal.find_run(run)
+        entries = tuple(journal.entries(run_id))
+        made = [entry for entry in entries if isinstance(entry.event, (RunStarted, RunRevised))]
+        for number in (one, other):
+            if not 0 < number <= len(made):
+                listed = f"revisions 1 to {len(made)}" if made[1:] else "revision 1 only"
+                raise NotFound(f"run {run_id} has {listed}, not `{number}`", NextStep("show", run_id))
+        first, second = made[one - 1], made[other - 1]
+        before, after = (stored_plan(journal, _text_key(each.event)) for each in (first, second))
+        effects = _effects(journal, run_id, entries, second) if other == one + 1 else {}
+        sides = _revision(journal, one, first), _revision(journal, other, second)
+    values = [each.event.params for each in (first, second) if isinstance(each.event, (RunStarted, RunRevised))]
+    found = tuple(differences(before, after))
+    return RevisionComparison(run_id, after.id, *sides, found, _changes(*values), effects, (before, after), len(made))
+
+
+def _text_key(event: Event) -> str:
+    assert isinstance(event, (RunStarted, RunRevised))
+    return str(event.environment.get("text") or event.plan_digest)
+
+
+def _revision(journal: Journal, number: int, entry: Entry) -> RevisionSide:
+    event = entry.event
+    assert isinstance(event, (RunStarted, RunRevised))
+    by = event.by if isinstance(event, RunRevised) else str(event.environment.get("user", ""))
+    reason = event.reason if isinstance(event, RunRevised) else ""
+    return RevisionSide(number, event.plan_digest, journal.plan(_text_key(event)).text, entry.at, by, reason)
+
+
+def _effects(journal: Journal, run_id: str, entries: Sequence[Entry], revised: Entry) -> dict[str, str]:
+    """What a revision meant for each task of the plan level, by the state it met and the reset that followed it."""
+    state = begun(journal, run_id)
+    state.plans = Revisions(journal)
+    had: dict[str, str] = {}
+    reset: TasksReset | None = None
+    for entry in entries:
+        if entry.seq == revised.seq:
+            had = {task.id: state.tasks[number].status for number, task in enumerate(state.specs[: state.top.size])}
+        if entry.seq > revised.seq:
+            if isinstance(entry.event, TasksReset) and entry.event.reason == "revised":
+                reset = entry.event
+            if not isinstance(entry.event, DoubtSettled):
+                break
+        evolve(state, entry.event, entry.at)
+    again = set(reset.tasks) - set(reset.unless_same) if reset is not None else set()
+    perhaps = set(reset.unless_same) if reset is not None else set()
+    return {task.id: _effect(task, had, again, perhaps) for task in state.plan.tasks}
+
+
+def _effect(task: Task, had: dict[str, str], again: set[str], perhaps: set[str]) -> str:
+    if task.id not in had:
+        return "new"
+    if task.id in again:
+        return "asked" if task.gate is not None else "again"
+    if task.id in perhaps:
+        return "perhaps"
+    return "kept" if had[task.id] == "completed" else "open"
 
 
 # Decisions

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from planrunner.service.api import artifacts, editing, gates, memory, plan_files, projects, runs, steering, streams
+from planrunner.service.api import (
+    artifacts,
+    compare,
+    editing,
+    gates,
+    memory,
+    plan_files,
+    projects,
+    runs,
+    steering,
+    streams,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     projects.router,
     gates.router,
     runs.router,
+    compare.router,
     steering.router,
     streams.router,
     artifacts.router,

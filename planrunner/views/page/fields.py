@@ -39,7 +39,7 @@ def field_of(param: Param, prefix: str, given: Mapping[str, str], problem: str =
     if param.type == "bool":
         choices = ("true", "false")
     control = "choice" if choices else "area" if param.type in _LONG else "input"
-    value = given.get(param.name, _default(param))
+    value = given.get(param.name, written(param, param.default))
     hint = ": ".join(filter(None, (param.description.rstrip("."), _takes(param))))
     return Field(
         f"{prefix}{param.name}",
@@ -78,8 +78,8 @@ def _takes(param: Param) -> str:
 _WRITTEN = {"duration": format_duration, "size": format_size, "money": format_money, "percent": format_percent}
 
 
-def _default(param: Param) -> str:
-    value = param.default
+def written(param: Param, value: Json) -> str:
+    """A value of a parameter as a form has it."""
     if value is None:
         return ""
     if param.type in _WRITTEN and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -36,6 +39,8 @@ class Frame(NamedTuple):
     scripts: tuple[str, ...] = ()
     token: str = ""
     """What a form sends as ``form`` to prove that this page made it."""
+    alone: bool = False
+    """The page is a file of its own: style and scripts stand in it, and nothing leads to a service."""
 
 
 def rendered(template: str, frame: Frame, **values: object) -> str:
@@ -49,6 +54,39 @@ def part(template: str, name: str, page: object) -> str:
     """A part of a page: the macro of a template, called with ``page``."""
     macro = getattr(_environment().get_template(template).module, name)
     return str(macro(page)).encode("utf-8", "replace").decode()
+
+
+def standalone(template: str, frame: Frame, **values: object) -> str:
+    """The same page as a file that needs nothing beside it and may load nothing: its own policy admits only the style
+    and the scripts that stand in it, by their digests."""
+    return rendered(template, frame._replace(alone=True), **values)
+
+
+def _asset(name: str) -> Markup:
+    """A file of the folder ``static`` to stand in a page. It is ours, and nothing in it ends its element."""
+    return Markup(_static(name))  # noqa: S704
+
+
+@functools.cache
+def _static(name: str) -> str:
+    text = files("planrunner.views.page").joinpath("static", name).read_text(encoding="utf-8")
+    return text.replace("</", "<\\/") if name.endswith(".js") else text
+
+
+def _policy(frame: Frame) -> str:
+    """The content security policy of a page that is a file."""
+    scripts = " ".join(_source(_static(name)) for name in ("page.js", *frame.scripts))
+    style = _source(_static("page.css"))
+    own = f"style-src {style}; script-src {scripts}"
+    return f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _icon() -> str:
+    return f"data:image/svg+xml;base64,{b64encode(_static('icon.svg').encode()).decode()}"
 
 
 def embedded(data: Json) -> Markup:
@@ -87,5 +125,6 @@ def _environment() -> Environment:
         "anchor": figures.anchor_of,
         "ticked": ticked,
     }
+    made.globals |= {"asset": _asset, "policy": _policy, "icon_data": _icon}
     made.globals |= {"run_sign": signs.run_sign, "task_sign": signs.task_sign}
     return made

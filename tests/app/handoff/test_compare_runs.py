@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from planrunner.app.history.compare import compared_runs, is_run
+from planrunner.app.history.compare import comparison, is_run, recorded_or_file
 from planrunner.app.history.replay import export
 from planrunner.views.compare import comparison_document, comparison_lines
 from planrunner.views.terminal import Terminal
@@ -36,7 +36,7 @@ def _lines(compared):
 
 
 def _compared(made, one, other):
-    return compared_runs(one, other, made.state)
+    return comparison(recorded_or_file(one, made.state), recorded_or_file(other, made.state))
 
 
 def test_the_first_difference_is_the_task_that_failed_and_the_others_follow_from_it(made):

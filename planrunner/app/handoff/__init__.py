@@ -1,0 +1,1 @@
+"""Runs handed on: reports, archives and postmortems that open without planrunner."""

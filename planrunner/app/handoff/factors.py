@@ -1,0 +1,164 @@
+"""What contributed to how a run went: interruptions, waits, tolerated failures, revisions and whatever was allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from planrunner.machine.events import (
+    AttemptEnded,
+    BudgetWarned,
+    DoubtSettled,
+    Entry,
+    Event,
+    FailureResolved,
+    GateDecided,
+    GateOpened,
+    PolicyChanged,
+    RetryScheduled,
+    RunEnded,
+    RunParked,
+    RunResumed,
+    RunRevised,
+    RunStarted,
+    TaskDelayed,
+    TaskSettled,
+    Warned,
+)
+from planrunner.machine.names import label
+from planrunner.machine.state import State
+from planrunner.views.decisions import decisions
+from planrunner.views.postmortem import Fact
+from planrunner.views.status import amount_text, listed
+from planrunner.views.terminal import duration_text, plural
+
+Json = Any
+
+LONG = 60.0
+"""Seconds from which on a wait is told."""
+
+
+def factors(state: State, entries: Sequence[Entry]) -> tuple[Fact, ...]:
+    """The factors: how the run was started, what changed meanwhile, what failed and was let pass, what had to wait."""
+    parts = (_allowed, _interruptions, _revisions, _tolerated, _retries, _refused, _budgets, _warned, _waits)
+    return tuple(fact for part in parts for fact in part(state, entries))
+
+
+def _of(entries: Sequence[Entry], *kinds: type[Event]) -> list[Entry]:
+    return [entry for entry in entries if isinstance(entry.event, kinds)]
+
+
+def _name(state: State, task: str) -> str:
+    number = state.index.get(task)
+    return task if number is None else label(state, number)
+
+
+def _allowed(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    for decision in decisions(entries):
+        if decision.kind in ("trust", "sandbox", "policy"):
+            yield Fact(f"{decision.by or 'Somebody'} {decision.said}.", (decision.seq,))
+    first = entries[0].event
+    if isinstance(first, RunStarted) and first.environment.get("forced"):
+        yield Fact("The run was started although the check before its start had objections.", (entries[0].seq,))
+
+
+def _interruptions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    """Processes that ended without pausing the run first."""
+    for before, entry in pairwise(entries):
+        event = entry.event
+        if isinstance(event, RunResumed) and not isinstance(before.event, (RunParked, RunEnded, RunRevised)):
+            idle = f"; {duration_text(event.idle)} passed until the next one" if event.idle >= 1 else ""
+            yield Fact(f"The process that acted on the run ended without pausing it{idle}.", (before.seq, entry.seq))
+    for entry in _of(entries, DoubtSettled):
+        event = entry.event
+        assert isinstance(event, DoubtSettled)
+        by = f" by {event.by}" if event.by else " by rule"
+        text = f"An attempt of `{_name(state, event.task)}` had an unknown end; it was settled{by}: {event.resolution}."
+        yield Fact(text, (entry.seq,))
+
+
+def _revisions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in _of(entries, RunRevised, PolicyChanged):
+        event = entry.event
+        if isinstance(event, RunRevised):
+            because = f": {event.reason}" if event.reason else ""
+            yield Fact(
+                f"{event.by or 'Somebody'} changed the plan meanwhile (revision {event.number}){because}.", (entry.seq,)
+            )
+        elif isinstance(event, PolicyChanged) and event.reason == "changed":
+            yield Fact("The operator's policy changed while the run was going on.", (entry.seq,))
+
+
+def _tolerated(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    failed = {
+        task.id: number
+        for number, task in enumerate(state.specs)
+        if state.tasks[number].status == "failed"
+        and state.tasks[number].dependency_outcome in ("tolerated", "completed")
+    }
+    ends = [e for e in _of(entries, TaskSettled) if getattr(e.event, "task", "") in failed]
+    if failed:
+        names = listed([f"`{label(state, number)}`" for number in failed.values()])
+        yield Fact(f"{names} failed, and the run was allowed to go on without.", tuple(e.seq for e in ends))
+    for entry in _of(entries, FailureResolved):
+        event = entry.event
+        if isinstance(event, FailureResolved) and event.recovered_by:
+            text = f"`{_name(state, event.task)}` failed and `{_name(state, event.recovered_by)}` stood in for it."
+            yield Fact(text, (entry.seq,))
+
+
+def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    """Attempts that failed before the task completed: signs that something is unsteady."""
+    by_task: dict[str, list[int]] = {}
+    for entry in _of(entries, RetryScheduled):
+        by_task.setdefault(str(getattr(entry.event, "task", "")), []).append(entry.seq)
+    for task, seqs in by_task.items():
+        number = state.index.get(task)
+        if number is not None and state.tasks[number].status == "completed":
+            text = f"`{label(state, number)}` completed only after {plural(len(seqs), 'failed attempt')}."
+            yield Fact(text, tuple(seqs))
+
+
+def _refused(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in _of(entries, AttemptEnded):
+        event = entry.event
+        if isinstance(event, AttemptEnded) and event.outcome.refused:
+            rows = [f"{row['what'] or 'others'} ({row['rule']})" for row in event.outcome.refused]
+            text = f"The sandbox refused to `{_name(state, event.task)}`: {listed(rows)}."
+            yield Fact(text, (entry.seq,))
+
+
+def _budgets(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in _of(entries, BudgetWarned):
+        event = entry.event
+        assert isinstance(event, BudgetWarned)
+        of = f" of `{_name(state, event.scope)}`" if event.scope else ""
+        used = f"{amount_text(event.what, event.spent)} of {amount_text(event.what, event.limit)}"
+        words = "crossed its warning" if event.reason == "threshold" else "was exceeded by one attempt"
+        yield Fact(f"The {event.what} budget{of} {words}: {used}.", (entry.seq,))
+
+
+def _warned(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in _of(entries, Warned, TaskDelayed):
+        event = entry.event
+        if isinstance(event, Warned):
+            text = f"`{_name(state, event.task)}` still ran after {duration_text(event.after)}; its watchdog said so."
+            yield Fact(text, (entry.seq,))
+        elif isinstance(event, TaskDelayed) and event.breaker:
+            text = f"`{_name(state, event.task)}` was held back: the circuit breaker of `{event.breaker}` was open."
+            yield Fact(text, (entry.seq,))
+
+
+def _waits(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    """Gates that people took long to decide."""
+    opened: dict[tuple[str, int], Entry] = {}
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, GateOpened):
+            opened.setdefault((event.task, event.visit), entry)
+        elif isinstance(event, GateDecided) and (asked := opened.get((event.task, event.visit))) is not None:
+            waited = entry.at - asked.at
+            if waited >= LONG:
+                text = f"`{_name(state, event.task)}` waited {duration_text(waited)} for people."
+                yield Fact(text, (asked.seq, entry.seq))

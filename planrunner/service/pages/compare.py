@@ -1,0 +1,127 @@
+"""Two runs or two revisions side by side, and a run again with other parameters beside the one before."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.summary import Summary
+from planrunner.app.history.compare import compared_revisions, compared_runs
+from planrunner.app.history.show import Look, look
+from planrunner.app.runs.execute import ExecRequest
+from planrunner.errors import PlanrunnerError, UsageError
+from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.following import HereFollower, framed
+from planrunner.service.forms import HereForm
+from planrunner.service.launch import HereLauncher, Order
+from planrunner.service.plan_paths import plan_of
+from planrunner.views.page.compare import revisions_page, runs_page
+from planrunner.views.page.fields import Field, fields_of, given_of, written
+from planrunner.views.page.figures import moment
+from planrunner.views.page.render import rendered
+from planrunner.views.page.runs import query_of
+from planrunner.views.page.signs import run_sign
+
+Json = Any
+
+router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+CHOICES = 50
+"""Runs that the form offers."""
+_PARAM = "p."
+"""What stands before the names of parameters in the form."""
+
+RunName = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/compare", response_class=HTMLResponse)
+def compare(
+    project: HereProject,
+    visitor: HereVisitor,
+    follower: HereFollower,
+    one: RunName = "",
+    other: RunName = "",
+    run: RunName = "",
+    all: bool = False,
+) -> str:
+    """Two runs (``one``, ``other``), two revisions of a ``run``, or the form that asks which."""
+    with behalf(visitor, project):
+        if run:
+            return _revisions(project, visitor, follower, run, (one, other))
+        if one and other:
+            return _runs(project, visitor, follower, (one, other), all)
+    return _asking(project, visitor, follower, one, other)
+
+
+def _runs(
+    project: Project, visitor: Visitor, follower: Follower, names: tuple[str, str], whole: bool, problem: str = ""
+) -> str:
+    made = compared_runs(*names, project.state)
+    again = _again(look(made.other.run_id, project.state), project) if "run" in visitor.scopes else ()
+    page = {"runs": runs_page(made, whole), "revisions": None, "again": again, "problem": problem, "now": time.time()}
+    return rendered("compare.html", framed(follower, project, visitor, "runs"), drawing="", **page)
+
+
+def _revisions(project: Project, visitor: Visitor, follower: Follower, run: str, numbers: tuple[str, str]) -> str:
+    """Two revisions of a run; where none are named, the last two."""
+    if not all(number.isdecimal() and len(number) < 7 for number in numbers if number):
+        raise UsageError("revisions are named by their numbers, from 1")
+    latest = look(run, project.state).state.revision
+    other = int(numbers[1] or latest)
+    one = int(numbers[0] or max(1, other - 1))
+    page = revisions_page(compared_revisions(run, one, other, project.state))
+    values = {"runs": None, "revisions": page, "again": (), "problem": "", "now": time.time()}
+    return rendered("compare.html", framed(follower, project, visitor, "runs"), drawing="", **values)
+
+
+def _asking(project: Project, visitor: Visitor, follower: Follower, one: str, other: str) -> str:
+    now = time.time()
+    listed = follower.summaries.page(limit=CHOICES).runs
+    choices = [(each.run, _choice(each, now)) for each in listed]
+    picked = [run for run, _ in choices]
+    first = one or (picked[1] if picked[1:] else "")
+    values = {"runs": None, "revisions": None, "choices": choices, "one": first, "other": other or "".join(picked[:1])}
+    return rendered("compare.html", framed(follower, project, visitor, "runs"), problem="", now=now, **values)
+
+
+def _choice(summary: Summary, now: float) -> str:
+    """A run as the form names it."""
+    word = run_sign(summary.status, summary.reason).word
+    return f"{summary.title or summary.plan_id} · {word} · {moment(summary.created, now)}"
+
+
+def _again(found: Look, project: Project) -> tuple[Field, ...]:
+    """The parameters of a run as fields of the form that starts another one."""
+    place = os.path.relpath(str(found.state.environment.get("plan", "")), project.root)
+    if place.startswith(os.pardir) or not os.path.isfile(os.path.join(project.root, place)):
+        return ()
+    params = found.state.plan.params
+    return fields_of(params, _PARAM, {each.name: written(each, found.state.params.get(each.name)) for each in params})
+
+
+@router.post("/compare", response_class=HTMLResponse)
+def run_again(
+    project: HereProject, visitor: Runner, follower: HereFollower, launcher: HereLauncher, form: HereForm
+) -> Response:
+    """Start the plan of a run again with the parameters of the form, and show both side by side."""
+    with behalf(visitor, project):
+        found = look(form.get("other", ""), project.state)
+        place = os.path.relpath(str(found.state.environment.get("plan", "")), project.root)
+        given = given_of(form, _PARAM, found.state.plan.params)
+        request = ExecRequest(plan_of(project, place), tuple(given.items()))
+        try:
+            started = launcher.start(visitor, project, Order(request, "page"))
+        except UsageError as error:
+            names = (found.row.run, found.row.run)
+            return HTMLResponse(_runs(project, visitor, follower, names, False, _sentence(error)), 422)
+    to = query_of(one=found.row.run, other=str(started["run_id"]))
+    return RedirectResponse(f"/{project.name}/compare{to}", 303)
+
+
+def _sentence(error: PlanrunnerError) -> str:
+    return f"{error.message[:1].upper()}{error.message[1:]}."
