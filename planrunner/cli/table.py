@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("rollback", "rollback", "Undo the tasks of a run, last task first.", "run"),
     ("serve", "serve", "Serve a page and an HTTP API for projects.", "run"),
     ("queue", "queue", "List the queue of runs, add to it, cancel, pause and resume.", "run"),
+    ("trigger", "trigger", "List what starts runs by itself; fire, pause and resume it.", "run"),
     ("worker", "worker", "Run what waits in the queue of this project.", "run"),
     ("gates", "gates", "List the gates that wait for a decision.", "people"),
     ("approve", "gates", "Approve a gate.", "people"),

@@ -19,6 +19,7 @@ from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
 from planrunner.safety.settings import joined, overlaid, unknown_profile
+from planrunner.safety.timetables import cron_fault, zone_fault
 from planrunner.source import Span
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
@@ -156,7 +157,10 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
     elif section == "profile" and isinstance(value, Scalar) and value.value != caller.NO_PROFILE:
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":
-        yield from _plan(value if isinstance(value, Scalar) else _value(value, "plan"), directory)
+        yield from _plan("`workflow`", value if isinstance(value, Scalar) else _value(value, "plan"), directory)
+    elif section == "triggers":
+        for trigger, body in entries(value):
+            yield from _trigger(trigger, body, known, directory)
 
 
 def _not_of_the_project(word: str) -> bool:
@@ -261,11 +265,33 @@ def _named(
         yield Diagnostic("PLAN841", what + meant(close), each.span, help=help_)
 
 
-def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:
+_OF_CRON, _OF_WATCH = ("timezone", "missed"), ("settle",)
+"""Keys that belong to one kind of trigger."""
+
+
+def _trigger(name: str, body: Node, known: dict[str, Names], directory: str) -> Iterator[Diagnostic]:
+    """What is wrong with an entry of ``triggers``."""
+    whose = f"the trigger `{name}`"
+    kinds = [key for key in ("cron", "webhook", "watch") if _value(body, key) is not None]
+    yield from _without_effect(body, kinds[1:], f"{whose} has `{''.join(kinds[:1])}` already")
+    for kind, keys in (("cron", _OF_CRON), ("watch", _OF_WATCH)):
+        if kinds[:1] != [kind]:
+            yield from _without_effect(body, keys, f"{whose} has no `{kind}`")
+    yield from _plan(whose, _value(body, "plan"), directory)
+    for key, fault in (("cron", cron_fault), ("timezone", zone_fault)):
+        node = _value(body, key)
+        if isinstance(node, Scalar) and isinstance(node.value, str) and (wrong := fault(node.value)):
+            yield Diagnostic("PLAN006", wrong, node.span)
+    webhook = _value(body, "webhook")
+    if webhook is not None:
+        yield from _named(whose, _value(webhook, "secret"), "provider_credentials", known)
+
+
+def _plan(whose: str, node: Node | None, directory: str) -> Iterator[Diagnostic]:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     if "\0" in node.value or not os.path.isfile(os.path.join(directory, node.value)):
-        yield Diagnostic("PLAN841", f"`workflow` names the plan `{node.value}`, which does not exist", node.span)
+        yield Diagnostic("PLAN841", f"{whose} names the plan `{node.value}`, which does not exist", node.span)
 
 
 def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:

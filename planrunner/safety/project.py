@@ -44,13 +44,14 @@ SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
     *("profiles", "cli_profiles"),
+    "triggers",
     *("include", "profile", "env_file", "mcp"),
 )
 """What the file may hold."""
 
 _LINKED = frozenset(
     {"include", "profile", "profiles", "cli_profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"}
-    | {"forge", "contexts"}
+    | {"forge", "contexts", "triggers"}
 )
 """Sections that name what stands elsewhere, or that say more than this version does."""
 

@@ -10,7 +10,7 @@ from planrunner.app.queue.items import Limits
 from planrunner.app.queue.store import Store
 from planrunner.app.runs.setup import has_settings
 from planrunner.errors import PlanrunnerError
-from planrunner.safety.project import FILE, read_settings
+from planrunner.safety.project import FILE, read_data, read_settings
 
 Json = Any
 
@@ -33,9 +33,9 @@ def limits_of(directory: str) -> Limits:
 
 class CurrentLimits:
     """The limits of a project as its file says now. While the file has a fault those before it hold; ``problem`` says
-    what is wrong."""
+    what is wrong; ``has_triggers`` is whether runs start by themselves."""
 
-    __slots__ = ("_file", "_limits", "_root", "_seen", "problem")
+    __slots__ = ("_file", "_limits", "_root", "_seen", "has_triggers", "problem")
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -43,6 +43,7 @@ class CurrentLimits:
         self._seen: tuple[int, ...] | None = None
         self._limits = Limits()
         self.problem = ""
+        self.has_triggers = False
 
     def now(self) -> Limits:
         mark = self._mark()
@@ -50,6 +51,7 @@ class CurrentLimits:
             self._seen = mark
             try:
                 self._limits, self.problem = limits_of(self._root), ""
+                self.has_triggers = has_settings(self._root) and bool(read_data(self._root).get("triggers"))
             except PlanrunnerError as error:
                 self.problem = error.message
         return self._limits

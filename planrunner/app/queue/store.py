@@ -40,12 +40,18 @@ _TABLES = (
     )""",
     "CREATE INDEX turns ON items (status, ahead, priority, number)",
     "CREATE INDEX begun ON items (begun)",
+    "CREATE INDEX sources ON items (source, status)",
     "CREATE TABLE texts (digest TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE pauses (who TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL)",
+    """CREATE TABLE triggers (
+        name TEXT PRIMARY KEY, definition TEXT NOT NULL, since REAL NOT NULL, mark TEXT NOT NULL, paused TEXT NOT NULL,
+        last TEXT NOT NULL
+    ) WITHOUT ROWID""",
 )
 """``ahead`` is 1 for what had its turn already: what a dead worker left, and parked runs that go on. ``seen`` is the
 last entry of the run when it was asked for, first taken, or let go of; ``carried`` is 1 once what ``act`` says is known
-to have happened, so that the run only goes on. ``pauses`` has one row or none."""
+to have happened, so that the run only goes on. ``pauses`` has one row or none.
+``triggers`` are what ``app/triggers/records.py`` keeps."""
 
 _ITEMS = (
     "SELECT number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, status, enqueued,"
@@ -266,6 +272,11 @@ class Store:
             )
             return self._do(query, time.time(), reason, run) > 0
 
+    def open_from(self, source: str) -> list[str]:
+        """The runs from a source that are not over."""
+        query = "SELECT run FROM items WHERE source = ? AND status IN ('waiting', 'running', 'parked') ORDER BY number"
+        return [str(row[0]) for row in self._ask(query, source)]
+
     def begun_since(self, since: float) -> list[float]:
         """When runs began after ``since``, the first one first."""
         return [float(row[0]) for row in self._ask("SELECT begun FROM items WHERE begun > ? ORDER BY begun", since)]
@@ -274,6 +285,14 @@ class Store:
         """Write how an item stands; inside ``writing``."""
         names = ", ".join(f"{name} = ?" for name in ("status", *fields))
         self._do(f"{_NOTE} {names} WHERE run = ?", status, *fields.values(), run)
+
+    def ask(self, query: str, *values: Json) -> list[Any]:
+        """Rows of a query, for what is kept beside the items."""
+        return self._ask(query, *values)
+
+    def do(self, statement: str, *values: Json) -> None:
+        """Carry out a statement; inside ``writing``."""
+        self._do(statement, *values)
 
     def touched(self) -> int:
         """A number that changes when another connection has written; costs microseconds."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from planrunner.app.queue.acting import act_for, last_entry
@@ -18,7 +19,7 @@ from planrunner.app.queue.store import Store, Task
 from planrunner.app.runs.execute import RunResult
 from planrunner.app.runs.host import MOST, Host, HostedRun
 from planrunner.caller import acting
-from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed
+from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed, UsageError
 
 Json = Any
 
@@ -32,6 +33,8 @@ _BREATHS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds to wait after storage has failed, longer each time."""
 
 
+_CLOCK = "planrunner.app.triggers.clock"
+"""Loaded by name where a project has triggers: what it needs belongs to an extra."""
 _FAULT = "a fault of planrunner keeps the queue from being worked off"
 
 
@@ -157,13 +160,16 @@ class Turns:
         self._told = told
         self.problem = ""
         self._bell = bell
+        self._root = root
         self._limits = CurrentLimits(root)
+        self._clock: Any = None
         self._host = Host(MOST)
         self._acting: dict[str, HostedRun] = {}
         self._ended: deque[Ended] = deque()
         self._parked = Parked(store.state)
         self._stopping = False
         self._not_before = 0.0
+        self._trouble = ""
         self._failures = 0
         self.is_idle = False
 
@@ -179,16 +185,34 @@ class Turns:
 
     def turn(self) -> float:
         """One turn; gives the seconds after which the next one is due at the latest."""
+        self.problem = ""
         self.settle()
         self._parked.look(self.store)
         limits = self._limits.now()
-        pause = self._take(limits)
+        due = self._fire()
+        pause = min(due, self._take(limits))
         self.is_idle = not self._acting and not self._ended and not self.store.tasks("waiting", limit=1)
         return min(pause, self._parked.pause(), LOOK)
+
+    def _fire(self) -> float:
+        """Fire the triggers that are due; gives the seconds until the next one is."""
+        if self._stopping or not (self._limits.has_triggers or self._clock is not None):
+            return LOOK
+        if self._clock is None:
+            try:
+                self._clock = import_module(_CLOCK).Clock(self._root, self.store.state, self._bell.ring)
+            except UsageError as error:  # the extra is missing
+                self.problem = f"{error.message} {error.hint}"
+                return LOOK
+        due = float(self._clock.turn(self.store, time.time()))
+        self.problem = self._clock.problem
+        return due
 
     def stop(self, timeout: float | None) -> None:
         """Start nothing more and have every run stop."""
         self._stopping = True
+        if self._clock is not None:
+            self._clock.close()
         self._host.close(timeout)
 
     def settle(self) -> None:
@@ -234,7 +258,7 @@ class Turns:
             self._parked.note(self.store, run, task.seen, now + 1.0, error.message, error.exit_code)
             return
         if isinstance(error, StorageFailed):
-            self.problem = error.message
+            self._trouble = error.message
             self._not_before = time.monotonic() + _BREATHS[min(self._failures, len(_BREATHS) - 1)]
             self._failures += 1
             self.store.note(run, "waiting", ahead=1, reason=error.message)
@@ -252,8 +276,9 @@ class Turns:
         """Take what has its turn; gives the seconds until more may be taken because of a limit on time."""
         wait = self._not_before - time.monotonic()
         if self._stopping or wait > 0:
+            self.problem = self._trouble
             return max(wait, 0.0) or LOOK
-        self.problem = self._limits.problem
+        self.problem = self._limits.problem or self.problem
         if self.store.pause() is not None:
             return LOOK
         while True:

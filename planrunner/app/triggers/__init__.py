@@ -1,0 +1,1 @@
+"""What starts runs by itself: the clock, webhooks and changed files."""

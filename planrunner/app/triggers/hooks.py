@@ -1,0 +1,123 @@
+"""Webhooks: who sent a request, that it is no copy of an earlier one, and which parameters its body gives."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from planrunner.app.queue.items import Item
+from planrunner.app.triggers.firing import fire
+from planrunner.app.triggers.showing import find
+from planrunner.caller import Workspace
+from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.jsontext import read_json
+from planrunner.safety.credentials import Unresolved, read_credentials, value_of
+from planrunner.safety.triggers import Trigger, Webhook
+
+Json = Any
+
+SECRET_PREFIX = b"whsec_"
+"""How secrets of Standard Webhooks begin; what follows is base64."""
+
+
+class Delivery(NamedTuple):
+    """A request as it came: the names of ``headers`` are in lower case."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def receive(name: str, delivery: Delivery, place: Workspace) -> Item | None:
+    """Queue a run for a request that is signed; a copy of one gives the item of the first. None where an earlier run
+    keeps it from starting. Raises NotFound where there is no such webhook, Denied for a request that is not signed
+    or too old, UsageError for a body that lacks what the plan needs, and as ``enqueue``."""
+    trigger = find(place.root, name)
+    if trigger.webhook is None:
+        raise NotFound(f"the trigger `{name}` is not a webhook")
+    mark = verified(trigger.webhook, _secret(trigger, place.root), delivery, time.time())
+    return fire(trigger, f"trigger:{name}:{mark}", place, _params(trigger.webhook, delivery.body))
+
+
+def verified(webhook: Webhook, secret: bytes, delivery: Delivery, now: float) -> str:
+    """What tells this delivery from others. Raises Denied for a request that the secret did not sign, or that was
+    signed too long before or after ``now``."""
+    headers = delivery.headers
+    if webhook.scheme == "github":
+        given = headers.get("x-hub-signature-256", "").removeprefix("sha256=")
+        wanted = hmac.new(secret, delivery.body, sha256).hexdigest()
+        if not hmac.compare_digest(given.encode(), wanted.encode()):
+            raise _unsigned("X-Hub-Signature-256")
+        return sha256(delivery.body).hexdigest()
+    identity, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    signed = f"{identity}.{at}.".encode() + delivery.body
+    wanted = base64.b64encode(hmac.new(_key(secret), signed, sha256).digest()).decode()
+    given_ones = [each.partition(",")[2] for each in headers.get("webhook-signature", "").split() if each[:3] == "v1,"]
+    if not identity or sum(hmac.compare_digest(each.encode(), wanted.encode()) for each in given_ones) == 0:
+        raise _unsigned("webhook-id, webhook-timestamp and webhook-signature")
+    if not at.isdigit() or abs(now - int(at)) > webhook.window:
+        raise Denied(
+            f"the request was signed more than {webhook.window:.0f} seconds from now",
+            "set the clock of the sender, or a larger `window`",
+        )
+    return sha256(identity.encode()).hexdigest()
+
+
+def sign(secret: bytes, identity: str, at: int, body: bytes) -> dict[str, str]:
+    """The headers of a request by the standard scheme."""
+    signed = f"{identity}.{at}.".encode() + body
+    signature = base64.b64encode(hmac.new(_key(secret), signed, sha256).digest()).decode()
+    return {"webhook-id": identity, "webhook-timestamp": str(at), "webhook-signature": f"v1,{signature}"}
+
+
+def _unsigned(headers: str) -> Denied:
+    return Denied("the request is not signed with the secret of this webhook", f"the signature stands in {headers}")
+
+
+def _key(secret: bytes) -> bytes:
+    if not secret.startswith(SECRET_PREFIX):
+        return secret
+    try:
+        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error:
+        return secret
+
+
+def _secret(trigger: Trigger, root: str) -> bytes:
+    assert trigger.webhook is not None
+    name = trigger.webhook.secret
+    credential = read_credentials(root).get(name)
+    if credential is None:
+        raise UsageError(f"the secret of the webhook `{trigger.name}` names the credential `{name}`, which is missing")
+    try:
+        return value_of(credential, os.environ)
+    except Unresolved as error:
+        raise UsageError(f"the secret of the webhook `{trigger.name}` cannot be read: {error}") from None
+
+
+def _params(webhook: Webhook, body: bytes) -> tuple[tuple[str, Json], ...]:
+    """The parameters that the body gives. Raises UsageError where a place is not there."""
+    if not webhook.params:
+        return ()
+    try:
+        data = read_json(body.decode())
+    except ValueError as error:
+        raise UsageError(f"the body is not JSON: {error}") from None
+    return tuple((name, _at(data, place)) for name, place in webhook.params)
+
+
+def _at(data: Json, place: str) -> Json:
+    found = data
+    for part in place.split("."):
+        if isinstance(found, dict) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            raise UsageError(f"the body has nothing at `{place}`")
+    return found
