@@ -65,6 +65,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("plugins", "plugins", "List, check, create and trust plugins.", "surroundings"),
     ("secrets", "project", "List credentials of the project and check that they exist.", "surroundings"),
     ("doctor", "project", "Check the installation and its environment.", "surroundings"),
+    ("shell", "shell", "Work at a prompt, with completion and a session that persists.", "surroundings"),
     ("mcp", "mcp", "Serve the project to a model by the Model Context Protocol.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
 )

@@ -189,7 +189,8 @@ class Stepper:
             raise UsageError(f"the expression does not parse: {error.message}", error.help) from None
         except EvaluationError as error:
             raise UsageError(f"the expression has no value here: {error}") from None
-        yield from harmless(json.dumps(value, indent=2, ensure_ascii=False, default=str)).split("\n")
+        lines = json.dumps(value, indent=2, ensure_ascii=False, default=str).split("\n")
+        yield from map(harmless, lines)
 
     def _list(self, rest: str) -> Lines:
         around, here = _count(rest or "5"), self.recording.position
