@@ -105,6 +105,9 @@ class Parked:
         """One run: it is over, goes on, or waits on."""
         journal, place = self._opened(), self._places[run]
         row = journal.run(run)
+        if store.task(run).item.status != "parked":  # it was asked for again meanwhile, and has its turn
+            del self._places[run]
+            return
         if self.is_over(store, run):
             return
         if row.leased:  # the process that acts on it writes how it stands, or lets go of it

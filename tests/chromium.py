@@ -1,0 +1,40 @@
+"""A headless Chromium for the tests of pages, and what axe finds wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A browser; skips where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not os.path.exists(CHROMIUM):
+        pytest.skip(f"there is no {CHROMIUM}")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def opened(chromium: Any, url: str, **how: Any) -> Any:
+    """A page of a context of its own."""
+    page = chromium.new_context(viewport={"width": 1360, "height": 900}, **how).new_page()
+    page.goto(url)
+    return page
+
+
+def violations(page: Any) -> list[str]:
+    """The rule and the first place of each fault."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
