@@ -74,7 +74,8 @@ class Guard:
         sending = _Sending(send, self._limits.seconds)
         try:
             self._check(scope, headers)
-            await self._app(scope, _Receiving(receive, self._limits, headers), sending)
+            receiving = sending.receiving = _Receiving(receive, self._limits, headers)
+            await self._app(scope, receiving, sending)
         except Problem as problem:
             await _refuse(problem, scope, headers, sending, receive)
         except PlanrunnerError as error:
@@ -82,8 +83,10 @@ class Guard:
         except TimeoutError:
             _cut(scope)
         except Exception as error:
-            log.error("a fault of planrunner in %s %s", scope["method"], scope["path"], exc_info=error)
-            await _refuse(_FAULT, scope, headers, sending, receive)
+            problem_of_body = sending.receiving and sending.receiving.problem
+            if not problem_of_body:
+                log.error("a fault of planrunner in %s %s", scope["method"], scope["path"], exc_info=error)
+            await _refuse(problem_of_body or _FAULT, scope, headers, sending, receive)
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         """Raises Problem for what may not come in; notes the visitor in the scope."""
@@ -148,6 +151,7 @@ async def _refuse(problem: Problem, scope: Scope, headers: dict[str, str], sendi
     if sending.begun:
         _cut(scope)
         return
+    sending.receiving = None
     refusal = answer(problem, scope["path"], headers.get("accept", ""))
     await refusal(scope, receive, sending)
 
@@ -161,6 +165,8 @@ class _Receiving:
         self._limits = limits
         self._until = asyncio.get_running_loop().time() + limits.seconds
         self._over = False
+        self.problem: Problem | None = None
+        """What is wrong with the body. The application may take that for a body of another form: it is told here."""
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > limits.body:
             raise self._too_large()
@@ -172,11 +178,13 @@ class _Receiving:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            raise Problem(408, f"the body did not arrive in {self._limits.seconds:.0f} seconds") from None
+            self.problem = Problem(408, f"the body did not arrive in {self._limits.seconds:.0f} seconds")
+            raise self.problem from None
         self._over = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise self._too_large()
+            self.problem = self._too_large()
+            raise self.problem
         return message
 
     def _too_large(self) -> Problem:
@@ -190,9 +198,12 @@ class _Sending:
         self._send = send
         self._seconds = seconds
         self.begun = False
+        self.receiving: _Receiving | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if self.receiving is not None and self.receiving.problem is not None:
+                raise self.receiving.problem
             self.begun = True
             given = list(message.get("headers", []))
             names = {name.lower() for name, _ in given}
