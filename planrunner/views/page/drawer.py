@@ -17,7 +17,7 @@ from planrunner.redaction import masked
 from planrunner.views.artifacts import size_text
 from planrunner.views.failure import command_text
 from planrunner.views.page.burn import amount_text
-from planrunner.views.page.figures import anchor_of, duration, moment
+from planrunner.views.page.figures import anchor_of, duration, moment, plain
 from planrunner.views.page.outline import Row
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Piece, Story
@@ -137,7 +137,7 @@ def _facts(written: dict[str, Json]) -> Iterator[tuple[str, str]]:
     """What the plan says about a task beside its title."""
     for name, value in written.items():
         if name != "title":
-            yield name.replace("_", " "), harmless(as_text(value, VALUE))
+            yield name.replace("_", " "), plain(as_text(value, VALUE))
 
 
 def no_logs(task: str, attempt: int) -> Tail | None:
@@ -162,10 +162,14 @@ def readable(text: str) -> str:
     return "\n".join(harmless(line) for line in lines)
 
 
+_SAID_ELSEWHERE = ("attempt ", "its gate asks:", "for what has the digest", "gave ")
+"""How the sentences begin that repeat what the drawer shows in another part."""
+
+
 def _reasons(state: State, task: str) -> Iterator[str]:
     """The sentences of ``planrunner why`` without the attempts, which have a list of their own."""
     for line in why(state, task)[:REASONS]:
-        if not line.lstrip().startswith("attempt "):
+        if not line.lstrip().startswith(_SAID_ELSEWHERE):
             yield harmless(labelled(state, _clocked(line)))
 
 
@@ -205,14 +209,14 @@ def _calls(task: Task) -> Iterator[tuple[str, str]]:
     if task.uses:
         yield "Uses", task.uses
     if task.run or task.command:
-        yield ("Command", harmless(command_text(task)))
+        yield "Command", plain(command_text(task))
     if isinstance(task.inputs, dict):
         for name, value in task.inputs.items():
-            yield harmless(str(name)), harmless(masked(as_text(value, 10_000)))[:VALUE]
+            yield harmless(str(name)), plain(masked(as_text(value, 10_000)))[:VALUE]
 
 
 def _value(value: Json) -> str:
-    text = harmless(masked(as_text(value, 10_000)))
+    text = plain(masked(as_text(value, 10_000)))
     return text if len(text) <= VALUE else f"{text[: VALUE - 1]}…"
 
 
@@ -252,7 +256,7 @@ def _undo(state: State, number: int) -> str:
         said = _FATES[step.fate] + (f" {harmless(step.detail)}" if step.detail else "")
     if task.rollback is not None:
         run = task.rollback.run if isinstance(task.rollback.run, str) else " ".join(task.rollback.run or ())
-        text = harmless(masked(run or task.rollback.uses).strip())
+        text = plain(masked(run or task.rollback.uses).strip())
         return f"{said or 'Declared; recorded before the task starts.'} {text}"
     if task.backup:
         return f"{said or 'Files are saved before the task starts:'} {', '.join(task.backup)}"

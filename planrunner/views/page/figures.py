@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import time
 
+from planrunner.escapes import harmless
+
 _DAY = 86_400
 
 
@@ -85,3 +87,8 @@ def anchor_of(place: str) -> str:
     """What stands behind ``#`` in the address of a task: its place with other signs than letters, digits, ``_`` and
     ``-`` as ``.`` and their number, so that no two places share one."""
     return "t-" + re.sub(r"[^A-Za-z0-9_-]", lambda sign: f".{ord(sign[0]):x}", place)
+
+
+def plain(text: str) -> str:
+    """A text of several lines made harmless, line by line."""
+    return "\n".join(map(harmless, text.splitlines()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planrunner.escapes import harmless
 from planrunner.machine.names import label
 from planrunner.source import Source
 from planrunner.views.failure import BLOCKS, failure_facts, is_undoable, troubled
-from planrunner.views.page.figures import duration
+from planrunner.views.page.figures import duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
 from planrunner.views.status import attempt_text, has_failed, shown_status
@@ -55,7 +54,7 @@ def troubles(story: Story, source: Source | None) -> tuple[list[Trouble], int]:
 def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
     state = story.state
     task, task_state = state.specs[number], state.tasks[number]
-    known = [(name, harmless(text)) for name, text in failure_facts(state, number, source) if text]
+    known = [(name, plain(text)) for name, text in failure_facts(state, number, source) if text]
     texts = dict(known)
     file, line = _place(texts.get("place", ""))
     attempt = attempt_text(task, task_state.attempts, task_state.past)

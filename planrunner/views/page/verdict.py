@@ -121,19 +121,19 @@ def _asked(state: State, gates: list[int], now: float, leased: bool) -> Verdict:
 
 def _missing(gate: GateState) -> tuple[str, str]:
     """How many approvals are missing, of whom."""
-    who = " or ".join([*(f"role {role}" for role in gate.roles), *gate.people])
+    who = " or ".join([*(f"role {role}" for role in gate.roles), *gate.people]) or "anyone"
     given = max((len(gate.agreeing(vote.choice)) for vote in gate.votes), default=0)
     left = gate.need - given
     kind = str(gate.request.get("kind", ""))
     if gate.stage == "instruction":
-        return "Waiting for a person", f" to carry out an instruction{f', {who}' if who else ''}."
+        return "Waiting for a person", " to carry out an instruction."
     if kind == "decision":
-        return "Waiting for a decision", f"{f' of {who}' if who else ''}."
+        return "Waiting for a decision", f" of {who}."
     if gate.need > 1:
         lead = f"Waiting for {count(left, 'more approval')}" if given else f"Waiting for {count(left, 'approval')}"
-        return lead, f" of {gate.need}{f' from {who}' if who else ''}."
+        return lead, f" of {gate.need} from {who}."
     except_ = ", except the person who started the run" if gate.not_starter else ""
-    return "Waiting for approval", f"{f' from {who}' if who else ''}{except_}."
+    return "Waiting for approval", f" from {who}{except_}."
 
 
 def _meanwhile(state: State, leased: bool) -> str:

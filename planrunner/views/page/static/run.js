@@ -170,7 +170,7 @@ async function reload(clean = false) {
 
 let pending = 0;
 function listen() {
-  const stream = new EventSource(run.dataset.live + '/stream?after=' + run.dataset.seq);
+  const stream = new EventSource(run.dataset.address + '/stream?after=' + run.dataset.seq);
   const lost = $('.verdict.lost');
   stream.addEventListener('seq', () => {
     if (lost) lost.hidden = true;
@@ -195,7 +195,7 @@ function follow() {
   for (const each of $$('pre[data-following]')) delete each.dataset.following;
   if (!going) return;
   pre.dataset.following = '';
-  tail = new EventSource(`${run.dataset.live}/tail?task=${encodeURIComponent(going)}`);
+  tail = new EventSource(`${run.dataset.address}/tail?task=${encodeURIComponent(going)}`);
   tail.addEventListener('reset', () => { pre.textContent = ''; });
   tail.addEventListener('text', event => {
     const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
@@ -216,4 +216,4 @@ collect();
 const asked = new URLSearchParams(location.search).get('at');
 if (asked !== null) range.value = Math.max(0, story.moments.findLastIndex(m => m[0] <= +asked));
 show();
-if (run.dataset.live && location.protocol.startsWith('http')) { listen(); follow(); }
+if (run.dataset.address && location.protocol.startsWith('http')) { listen(); follow(); }
