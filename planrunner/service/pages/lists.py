@@ -38,8 +38,11 @@ class Tab(NamedTuple):
 
 
 @router.get("/runs", response_class=HTMLResponse)
-def runs(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "", after: int = 0) -> str:
-    """The runs of a project, the newest first."""
+def runs(
+    project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "", plan: str = "", after: int = 0
+) -> str:
+    """The runs of a project, the newest first. ``plan`` is a plan by its id, as other pages link to its runs."""
+    q = f"{q} plan:{plan}".strip() if plan else q
     wanted, now = read_filter(q), time.time()
     asked = RunFilter(wanted.status, wanted.plan, wanted.by, wanted.text)
     page = follower.summaries.page(asked, LIMIT, after or None)

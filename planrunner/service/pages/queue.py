@@ -9,12 +9,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import OPEN, item_object, overview_object
+from planrunner.app.triggers import showing
+from planrunner.app.triggers.showing import Shown, trigger_object
 from planrunner.errors import PlanrunnerError, UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import Form, HereForm
 from planrunner.service.problems import Problem, problem_of
-from planrunner.views.page.queue import queue_page
+from planrunner.views.page.queue import queue_page, trigger_line
 from planrunner.views.page.render import Frame, rendered
 
 router = APIRouter(prefix="/{project}", include_in_schema=False)
@@ -33,7 +35,7 @@ def queue(project: HereProject, visitor: HereVisitor, follower: HereFollower) ->
 
 @router.post("/queue", response_class=HTMLResponse)
 def act(project: HereProject, visitor: Runner, follower: HereFollower, form: HereForm) -> Response:
-    """Cancel an item, pause or resume the queue."""
+    """Cancel an item, pause or resume the queue; fire, pause or resume a trigger."""
     with behalf(visitor, project):
         try:
             _act(visitor, form)
@@ -56,6 +58,12 @@ def _act(visitor: Visitor, form: Form) -> None:
             asking.pause(form.get("reason", ""))
         else:
             asking.go_on()
+    elif what == "fire":
+        showing.fire_now(form.get("trigger", ""))
+    elif what == "pause-trigger":
+        showing.pause(form.get("trigger", ""))
+    elif what == "resume-trigger":
+        showing.go_on(form.get("trigger", ""))
     else:
         raise UsageError(f"`{what}` is not something that this page does")
 
@@ -63,14 +71,24 @@ def _act(visitor: Visitor, form: Form) -> None:
 def _page(project: Project, visitor: Visitor, frame: Frame, problem: str = "") -> str:
     with behalf(visitor, project):
         overview = asking.overview()
+        triggers, wrong = _triggers()
         items = asking.items(OPEN, SHOWN) + asking.items(("done", "failed", "cancelled"), OVER)
+    now = time.time()
     data = [item_object(each) for each in items]
     return rendered(
         "queue.html",
         frame,
-        queue=queue_page(data, overview_object(overview), project.root, time.time()),
-        problem=problem,
+        queue=queue_page(data, overview_object(overview), project.root, now),
+        problem=problem or wrong,
         may="run" in visitor.scopes,
         may_pause="admin" in visitor.scopes,
-        triggers=None,
+        triggers=[trigger_line(trigger_object(each), now) for each in triggers],
     )
+
+
+def _triggers() -> tuple[list[Shown], str]:
+    """The triggers of the project, or what is wrong with its settings."""
+    try:
+        return showing.shown(), ""
+    except PlanrunnerError as error:
+        return [], error.message

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
-from planrunner.views.page.figures import count, moment, rough
+from planrunner.views.page.figures import ago, count, moment, rough
 from planrunner.views.page.signs import Sign
 
 Json = Any
@@ -56,6 +56,37 @@ class QueuePage(NamedTuple):
     worker: str
     limits: tuple[tuple[str, str], ...]
     empty: str
+
+
+class TriggerLine(NamedTuple):
+    """A trigger: what it waits for, when it fires next and what came of the last time."""
+
+    name: str
+    said: str
+    last: str
+    next: str
+    away: str
+    icon: str
+    state: str
+    paused: bool
+
+
+def trigger_line(one: Mapping[str, Json], now: float) -> TriggerLine:
+    """A trigger as ``trigger_object`` gives it; ``now`` is seconds since 1970."""
+    paused, last, problem, times = one["paused"], one["last"], str(one["problem"] or ""), one["next"]
+    told = f"last {moment(last['at'], now)}: {last['run'] or last['problem']}" if last else ""
+    state = "bad" if problem or (last and last["problem"]) else "wait" if paused else ""
+    kind = {"cron": "wait", "webhook": "arrow"}.get(str(one["kind"]), "file")
+    return TriggerLine(
+        harmless(str(one["name"])),
+        harmless(f"{one['plan']} · {one['what']}"),
+        harmless(problem or told),
+        "paused" if paused else moment(times[0], now) if times else "",
+        harmless(f"by {paused['by']}") if paused else ago(times[0], now) if times else "",
+        "bad" if problem else "pause" if paused else kind,
+        state,
+        bool(paused),
+    )
 
 
 def queue_line(item: Mapping[str, Json], root: str, now: float) -> QueueLine:
