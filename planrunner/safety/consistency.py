@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _IDLE = {
     "workflow": "`planrunner exec` is told which plan to run",
-    "cli_profiles": "this version has no interactive shell",
 }
 _MOST = 100
 """Findings of one kind about one section: who wrote more names wrong does not read them, and each costs a search."""
@@ -154,6 +153,9 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             yield from _tool(tool, body, known)
     elif section == "forge":
         yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
+    elif section == "cli_profiles":
+        for shell, body in entries(value):
+            yield from _named(f"the shell profile `{shell}`", _value(body, "profile"), "profiles", known)
     elif section == "profile" and isinstance(value, Scalar) and value.value != caller.NO_PROFILE:
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":

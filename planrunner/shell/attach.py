@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from planrunner.app.history.show import POLL, exit_code
+from planrunner.app.history.show import POLL, exit_code, look
 from planrunner.app.history.state import begun
+from planrunner.app.queue.asking import item
+from planrunner.app.queue.items import Item
 from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
+from planrunner.errors import NextStep, NotFound, UsageError
+from planrunner.escapes import harmless
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state, private
@@ -92,6 +96,33 @@ class Attachment:
             if data:
                 self._read[task, attempt] = after + len(data)
                 yield task, attempt, data
+
+
+def awaited(wanted: str, state: str, say: Callable[[str], object]) -> str:
+    """The id of a run, once it has begun: one that waits in the queue is waited for. Raises NotFound, UsageError for
+    one that never begins, and KeyboardInterrupt for Ctrl-C."""
+    told = ""
+    while True:
+        try:
+            return look(wanted, state).row.run
+        except NotFound as error:
+            queued = _item(wanted, state, error)
+        if queued.status in ("failed", "cancelled"):
+            raise UsageError(f"run {queued.run} did not begin: {queued.reason or queued.status}", NextStep("queue"))
+        before = f", {queued.ahead} before it" if queued.ahead else ""
+        reason = f": {queued.reason}" if queued.reason else ""
+        if (text := f"run {queued.run} is {queued.status} in the queue{before}{reason}") != told:
+            say(harmless(text))
+            told = text
+        time.sleep(POLL)
+
+
+def _item(run: str, state: str, missing: NotFound) -> Item:
+    """The item of a run in the queue. Raises ``missing`` where there is none."""
+    try:
+        return item(run, state)
+    except NotFound:
+        raise missing from None
 
 
 def attach(wanted: str, state: str | None, screen: Terminal) -> int:

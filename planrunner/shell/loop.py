@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from planrunner.app.history.replay import history
 from planrunner.app.history.show import RunQuery, look, recent_runs
+from planrunner.app.queue.asking import items
 from planrunner.caller import PROFILE_VARIABLE
 from planrunner.errors import INTERRUPTED, OK, NotFound, PlanrunnerError, UsageError
 from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
-from planrunner.shell.attach import attach
+from planrunner.shell.attach import attach, awaited
 from planrunner.shell.editing import Edit, Editor
 from planrunner.shell.profiles import ShellProfile, chosen, shell_profiles
 from planrunner.shell.recording import Recording
@@ -129,8 +130,11 @@ class Shell:
         self._place.screen.write(f"{text}\n")
 
     def newest(self) -> str:
-        """The id of the newest run, empty where there is none."""
-        return next((run.run for run in recent_runs(self._place.state, RunQuery(limit=1))), "")
+        """The id of the run that was asked for last, in the queue or begun; empty where there is none."""
+        state = self._place.state
+        begun = [(run.created, run.run) for run in recent_runs(state, RunQuery(limit=1))]
+        queued = [(each.enqueued, each.run) for each in items(("waiting", "starting"), state=state)]
+        return max((*begun, *queued), default=(0.0, ""))[1]
 
     def _kept(self, line: str) -> int:
         if not line.startswith(" "):
@@ -179,25 +183,23 @@ class Shell:
         return code
 
     def _at_hand(self, arguments: Sequence[str], usage: str) -> str:
-        """The run that is meant. Raises UsageError for more than one word, NotFound where there is no run."""
+        """The run that is meant. Raises UsageError for more than one word."""
         if len(arguments) > 1:
             raise UsageError("one run at most", usage)
-        return look(arguments[0] if arguments else self.session.run or "last", self._place.state).row.run
+        return arguments[0] if arguments else self.session.run or "last"
 
     def _attach(self, arguments: Sequence[str]) -> int:
         run = self._at_hand(arguments, "attach [RUN]")
-        self.session.choose(run)
         try:
+            run = awaited(run, self._place.state, self.say)
+            self.session.choose(run)
             return attach(run, self._place.state, self._place.screen)
         except KeyboardInterrupt:
-            self.say(f"left run {run}, which continues; `attach` shows it again")
+            self.say(f"left run {run}; `attach` shows it again")
             return OK
 
     def _step(self, arguments: Sequence[str]) -> int:
-        if len(arguments) > 1:
-            raise UsageError("one run at most", "step [RUN]")
-        wanted = arguments[0] if arguments else self.session.run or "last"
-        recording = Recording(history(wanted, self._place.state))
+        recording = Recording(history(self._at_hand(arguments, "step [RUN]"), self._place.state))
         self.stepper = Stepper(recording, self._place.screen, self.session.keep_breakpoints)
         for left in self.stepper.restore(self.session.breakpoints):
             self.say(left)
@@ -221,7 +223,7 @@ class Shell:
     def _use(self, arguments: Sequence[str]) -> int:
         if not arguments:
             raise UsageError("`use` needs a run", "use RUN")
-        self.session.choose(self._at_hand(arguments, "use RUN"))
+        self.session.choose(look(self._at_hand(arguments, "use RUN"), self._place.state).row.run)
         return self._run(["show", self.session.run])
 
     def _queue(self, arguments: Sequence[str]) -> int:

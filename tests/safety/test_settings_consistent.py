@@ -114,7 +114,6 @@ def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: s
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("cli_profiles: [{id: editor, default: true}]\n", "cli_profiles"),
         ("scheduler: {rate_limit: {requests_per_minute: 60, burst: 10}}\n", "rate_limit"),
     ],
 )
