@@ -64,7 +64,7 @@ def _runs(
     made = compared_runs(*names, project.state)
     again = _again(look(made.other.run_id, project.state), project) if "run" in visitor.scopes else ()
     page = {"runs": runs_page(made, whole), "revisions": None, "again": again, "problem": problem, "now": time.time()}
-    return rendered("compare.html", framed(follower, project, visitor, "runs"), drawing="", **page)
+    return rendered("compare.html", framed(follower, project, visitor, "runs"), **page)
 
 
 def _revisions(project: Project, visitor: Visitor, follower: Follower, run: str, numbers: tuple[str, str]) -> str:
@@ -76,7 +76,7 @@ def _revisions(project: Project, visitor: Visitor, follower: Follower, run: str,
     one = int(numbers[0] or max(1, other - 1))
     page = revisions_page(compared_revisions(run, one, other, project.state))
     values = {"runs": None, "revisions": page, "again": (), "problem": "", "now": time.time()}
-    return rendered("compare.html", framed(follower, project, visitor, "runs"), drawing="", **values)
+    return rendered("compare.html", framed(follower, project, visitor, "runs"), **values)
 
 
 def _asking(project: Project, visitor: Visitor, follower: Follower, one: str, other: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.plan.model import Plan
 from planrunner.redaction import masked
 from planrunner.views.compare import (
     Change,
@@ -21,6 +22,7 @@ from planrunner.views.compare import (
 from planrunner.views.decisions import decision_text
 from planrunner.views.page.difference import Line, difference
 from planrunner.views.page.figures import count, duration
+from planrunner.views.page.graph import Picture, picture
 from planrunner.views.page.signs import Sign, run_sign, task_sign
 from planrunner.views.revision import difference_object
 
@@ -195,6 +197,7 @@ def _decision(pair: DecisionPair) -> ChangeLine:
     )
 
 
+_KINDS = {"param": "Parameter", "gate": "Gate"}
 _SIGNS = {"added": ("ok", "add"), "removed": ("bad", "off"), "changed": ("wait", "chg")}
 
 
@@ -209,12 +212,12 @@ def plan_lines(
         kind, _, name = each["what"].partition(" ")
         state, icon = _SIGNS[each["change"]]
         note, note_state = _effect(each["what"], effects or {})
-        words = f"{kind.capitalize()} {each['change']}"
-        about = harmless(name or kind)
+        words = f"{_KINDS.get(kind, kind.capitalize())} {each['change']}"
+        about = harmless(name)
         if not each["fields"]:
-            yield ChangeLine(state, icon, words, about, note=note, note_state=note_state)
+            yield ChangeLine(state, icon, words, about or kind, note=note, note_state=note_state)
         for field in each["fields"]:
-            what = f"{about}: {field['field']}" if field["field"] else about
+            what = ": ".join(filter(None, (about, field["field"]))) or kind
             before, after = _short(field["before"]), _short(field["after"])
             yield ChangeLine(state, icon, words, harmless(what), before, after, note, note_state)
 
@@ -234,7 +237,7 @@ def _short(value: Json) -> str:
 EFFECTS: dict[str, Sign] = {
     "kept": Sign("ok", "same", "Result reused"),
     "again": Sign("wait", "retry", "Runs again"),
-    "perhaps": Sign("wait", "retry", "Compared at its turn"),
+    "perhaps": Sign("wait", "retry", "Runs if inputs change"),
     "new": Sign("ok", "add", "New"),
     "asked": Sign("gate", "gate", "Asks again"),
     "gone": Sign("off", "off", "Removed"),
@@ -283,16 +286,18 @@ class RevisionsPage(NamedTuple):
     removed: int
     others: tuple[tuple[str, int, int], ...]
     """Other pairs of revisions of the run: a word, and their numbers."""
+    picture: Picture | None
+    """The later plan, coloured by what the revision meant for its tasks; None where that is not known."""
+    gone: tuple[str, ...]
+    """Tasks that the later plan has no more."""
 
 
 def revisions_page(made: RevisionComparison) -> RevisionsPage:
     """The page of two revisions."""
     lines = difference(made.one.text, made.other.text)
-    gone = [each.what.removeprefix("task ") for each in made.differences if each.change == "removed"]
-    effects = {
-        **made.effects,
-        **{name: "gone" for name in gone if made.effects and "/" not in name and " " not in name},
-    }
+    removed = [each.what for each in made.differences if each.change == "removed"]
+    gone = [what.removeprefix("task ") for what in removed if what.startswith("task ") and "/" not in what]
+    effects = {**made.effects, **dict.fromkeys(gone if made.effects else (), "gone")}
     counts: dict[str, int] = {}
     for effect in effects.values():
         counts[effect] = counts.get(effect, 0) + 1
@@ -309,4 +314,16 @@ def revisions_page(made: RevisionComparison) -> RevisionsPage:
         sum(line.kind == "add" for line in lines),
         sum(line.kind == "del" for line in lines),
         tuple((f"{number} and {number + 1}", number, number + 1) for number in range(1, made.made)),
+        _picture(made.plans[1], made.effects) if made.effects else None,
+        tuple(map(harmless, gone)),
     )
+
+
+def _picture(plan: Plan, effects: Mapping[str, str]) -> Picture:
+    """The drawing of a plan in which each task has the sign of its effect; what a task holds shares it."""
+    drawn = picture(plan)
+    nodes = []
+    for node in drawn.nodes:
+        sign = EFFECTS.get(effects.get(node.place.partition("/")[0], ""))
+        nodes.append(node if sign is None else node._replace(sign=sign, note="" if node.group else sign.word.lower()))
+    return drawn._replace(nodes=tuple(nodes))
