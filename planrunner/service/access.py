@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 from urllib.parse import quote
@@ -13,7 +14,6 @@ from urllib.parse import quote
 from planrunner.caller import Principal, principal
 from planrunner.safety.tokens import SCOPES, Token, TokenBook
 from planrunner.service.context import Visitor
-from planrunner.service.peers import user_of
 from planrunner.service.problems import API, Problem
 
 SESSION = 12 * 3600.0
@@ -46,17 +46,16 @@ class Access:
         """Whether the account of the process acts without a token."""
         return self._account is not None and not self._book.tokens()
 
-    def visitor(
-        self, headers: dict[str, str], client: tuple[str, int], server: tuple[str, int | None] | None
-    ) -> Visitor | None:
-        """Who asks; None for whom nothing names. Raises StorageFailed where the tokens cannot be read."""
+    def visitor(self, headers: dict[str, str], user: Callable[[], int | None]) -> Visitor | None:
+        """Who asks; None for whom nothing names. ``user`` tells whose process of this machine connected, None where
+        that is not known. Raises StorageFailed where the tokens cannot be read."""
         now = time.time()
         if given := headers.get("authorization"):
             kind, _, text = given.partition(" ")
             token = self._book.of(text.strip(), now) if kind.lower() == "bearer" else None
             return _visitor(token, "") if token is not None else None
         if self.is_open:
-            same = user_of(client, server) in (self._account, 0, None)  # 0 is root, who may do all anyway
+            same = user() in (self._account, 0, None)  # 0 is root, who may do all anyway
             return self._owner if same else None
         session = self._session(headers.get("cookie", ""), now)
         token = self._book.by_id(session.token, now) if session is not None else None

@@ -99,7 +99,7 @@ class Guard:
             self._take(f"open {client[0]}")
             scope["visitor"] = None
             return
-        visitor = self._access.visitor(headers, client, scope.get("server"))
+        visitor = self._access.visitor(headers, scope.get("state", {}).get("user", _unknown))
         if visitor is None:
             self._take(f"open {client[0]}")
             query = scope["query_string"].decode("latin-1")
@@ -138,6 +138,10 @@ def _check_origin(headers: dict[str, str]) -> None:
 
 
 _FAULT = Problem(500, "a fault of planrunner; the log of the service says more")
+
+
+def _unknown() -> None:
+    """Whose process connected, where the server does not tell."""
 
 
 def _cut(scope: Scope) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import os
 import socket
@@ -22,6 +23,7 @@ from planrunner.service.context import Project
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.idempotency import Idempotency
 from planrunner.service.launch import Launcher
+from planrunner.service.peers import user_of
 
 HEAD_SECONDS = 15.0
 """Seconds in which the head of a request has to arrive."""
@@ -119,9 +121,13 @@ class _Connection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.app_state = {**self.app_state, "abort": transport.abort, "user": functools.cache(self._user)}
         super().connection_made(transport)
         self._watch()
+
+    def _user(self) -> int | None:
+        """Whose process connected, asked once: it takes milliseconds on a machine with many connections."""
+        return user_of(self.client or ("", 0), self.server)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
