@@ -24,6 +24,8 @@ NARROW, WIDE = 120.0, 210.0
 """Widths of a node, by the length of its name."""
 LETTER = 7.1
 """The width of a letter of a name."""
+SMALL = 5.8
+"""The same in the line below it."""
 CELLS = 8
 """Items of a fan-out that have a cell each."""
 _CALM = frozenset({"", "completed", "pending", "omitted", "skipped", "cancelled", "rolled_back"})
@@ -50,7 +52,7 @@ class Coloured(NamedTuple):
 
 class Drawn(NamedTuple):
     """A node in its place. ``sign`` is None where no run colours the drawing; ``known`` is the entry since which
-    ``note`` holds. ``tasks`` counts what a bundle stands for."""
+    ``note`` holds. ``tasks`` counts what a bundle stands for, ``last`` is one under ``finally``."""
 
     place: str
     name: str
@@ -66,6 +68,7 @@ class Drawn(NamedTuple):
     undoable: bool
     group: bool
     tasks: int = 1
+    last: bool = False
 
 
 class Edge(NamedTuple):
@@ -152,7 +155,8 @@ class _Drawing:
         self.tasks[place] = task
         held = _held(task)
         inside = self.level(held, f"{place}/") if held and self.opens(place) else None
-        return Node(place, rank, _width(self._name(place)), HEIGHT, inside)
+        note = self.run.notes.get(place, ("", 0))[0]
+        return Node(place, rank, _width(self._name(place), note), HEIGHT, inside)
 
     def _name(self, place: str) -> str:
         return cut(place.rpartition("/")[2], int((WIDE - 46) / LETTER))
@@ -228,7 +232,8 @@ class _Drawing:
         cells = tuple(self.run.items.get(place, ()))
         undoable = task.rollback is not None or bool(task.backup)
         sign = self._sign(status)
-        return Drawn(place, self._name(place), task.title, *room, sign, note, known, cells, undoable, group)
+        final = task.finally_
+        return Drawn(place, self._name(place), task.title, *room, sign, note, known, cells, undoable, group, 1, final)
 
     def _sign(self, status: str) -> Sign | None:
         return task_sign(status or "pending") if self.coloured else None
@@ -242,8 +247,8 @@ class _Drawing:
         return Edge(source, target, kind, path, False, bool(known), label, *place, known)
 
 
-def _width(name: str) -> float:
-    return max(NARROW, min(WIDE, 46 + LETTER * len(name)))
+def _width(name: str, note: str) -> float:
+    return max(NARROW, min(WIDE, 46 + max(LETTER * len(name), SMALL * len(note))))
 
 
 def _with_owners(places: object) -> set[str]:

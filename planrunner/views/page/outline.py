@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.machine.graph import Frame
-from planrunner.machine.names import frames
+from planrunner.machine.names import frames, item_label
 from planrunner.views.containers import is_of_calls, name_inside
 from planrunner.views.page.figures import count
+from planrunner.views.page.signs import task_sign
 from planrunner.views.page.story import Story, place_of
-from planrunner.views.status import counts_text
-from planrunner.views.tree import level_tasks
+from planrunner.views.status import ORDER
 
 ITEMS = 12
 """Items of a fan-out that all have rows."""
@@ -59,7 +59,9 @@ class _Outline:
     def _level(self, opened: list[Frame], level: int) -> None:
         """The tasks of one level, merged over the frames that a container opened one after the other."""
         places: dict[str, list[int]] = {}
-        order = [number for frame in (opened[-1], *opened[:-1]) for number in self._order(frame)]
+        order = [
+            number for frame in (opened[-1], *opened[:-1]) for number in range(frame.first, frame.first + frame.size)
+        ]
         for number in order:
             places.setdefault(place_of(self.state.specs[number].id), []).append(number)
         numbers = {place: tuple(sorted(each)) for place, each in places.items()}
@@ -73,9 +75,6 @@ class _Outline:
         if len(shown) < len(numbers):
             self._rest(opened[-1], [place for place in numbers if place not in set(shown)], level)
 
-    def _order(self, frame: Frame) -> Iterable[int]:
-        return level_tasks(self.state, frame)
-
     def _notable(self, numbers: dict[str, tuple[int, ...]]) -> list[str]:
         """The places of a large level that are shown: what is not well first, in the order of the plan."""
         lively = [place for place in numbers if place in self.lively]
@@ -88,14 +87,26 @@ class _Outline:
         for place in places:
             status = self.story.statuses.get(place, "pending")
             counts[status] = counts.get(status, 0) + 1
+        words = ", ".join(
+            f"{counts[status]:,} {task_sign(status).word.lower()}" for status in ORDER if status in counts
+        )
         noun = "item" if frame.kind == "items" else "task"
         owner = self.state.specs[frame.owner].id if frame.owner >= 0 else ""
-        self.rows.append(Row(place_of(owner), f"{count(len(places), noun)} more: {counts_text(counts)}", level))
+        self.rows.append(Row(place_of(owner), f"{count(len(places), f'more {noun}')}: {words}", level))
+
+    def _name(self, number: int) -> str:
+        """A task as its row calls it: an item of a matrix by its values."""
+        frame = self.state.tasks[number].frame
+        if frame.kind == "items" and isinstance(frame.values, list):
+            value = frame.values[number - frame.first]
+            if item_label(self.state, number) and isinstance(value, dict):
+                return harmless(" ".join(map(str, value.values())))
+        return name_inside(self.state, number)
 
     def _row(self, place: str, numbers: tuple[int, ...], level: int) -> None:
         newest = numbers[-1]
         opened = [frame for number in numbers for frame in self.frames.get(number, ())]
-        self.rows.append(Row(place, name_inside(self.state, newest), level, numbers))
+        self.rows.append(Row(place, self._name(newest), level, numbers))
         if not opened or (self.large and place not in self.lively and len(self.rows) > ROWS):
             return
         if is_of_calls(self.state, newest):

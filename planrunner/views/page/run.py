@@ -7,22 +7,31 @@ act) comes in as a value.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.compensation import outstanding
-from planrunner.machine.names import frames
+from planrunner.machine.events import (
+    GateOpened,
+    GateVoted,
+    RetryScheduled,
+    RunParked,
+    RunResumed,
+    RunRevised,
+    StopRequested,
+    TasksReset,
+)
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.source import Source
-from planrunner.views.containers import progress_text
+from planrunner.views.containers import end_text, progress_text
 from planrunner.views.page.burn import Burn, burns
 from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
 from planrunner.views.page.figures import count, duration, moment
-from planrunner.views.page.graph import Cell, Coloured, Picture, picture
-from planrunner.views.page.outline import Row, outline
+from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
+from planrunner.views.page.outline import Row, outline, owner_of
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Moment, Story, place_of
@@ -33,8 +42,10 @@ from planrunner.views.status import ORDER, shown_counts
 
 Json = Any
 
-MOMENTS = 1_500
-"""Moments that a page embeds; of more those that say something are kept, and the rest evenly."""
+MOMENTS = 1_000
+"""Moments that a page embeds; of more those that people ask for are kept, and the rest evenly."""
+LOUD = frozenset({RetryScheduled, GateOpened, GateVoted, TasksReset, RunParked, RunResumed, RunRevised, StopRequested})
+"""Events that people ask for."""
 EVENTS = 400
 """Events that the list on the page shows; the last ones, unless a moment is asked for."""
 DRAWERS = 60
@@ -109,6 +120,15 @@ class RunPage(NamedTuple):
     current: Mapping[str, str]
     listed: tuple[Moment, ...]
     ready: frozenset[str]
+    known: frozenset[str]
+    """The places that have an element on the page."""
+    rows: frozenset[str]
+
+    def home(self, place: str) -> str:
+        """The place whose drawer tells of a place: itself, or what holds it while it has not begun."""
+        while place and place not in self.rows:
+            place = owner_of(place)
+        return place
 
     def later(self, seq: int) -> bool:
         """Whether what an entry made known is hidden at the moment that is shown."""
@@ -131,12 +151,13 @@ class RunPage(NamedTuple):
 def run_page(given: Given) -> RunPage:
     """The page of a run."""
     story, state, now = given.story, given.story.state, given.now
-    rows = outline(story, given.whole)
+    rows = story.once(f"rows {given.whole}", lambda: outline(story, given.whole))
     ended = state.ended_at if state.ended_at is not None else None
     end = max(story.last, now) if ended is None else ended
     scale = Scale(story.began, end, busy(story, end))
-    moments = _moments(story.moments)
-    past = _past(story.moments, given.at)
+    moments = story.once("moments", lambda: list(story.told(_moments(story.moments))))
+    past = next(story.told(_past(story.moments, given.at)), None)
+    drawing = story.once(f"picture {given.whole}", lambda: _picture(story, given.whole))
     failed, more = troubles(story, given.source)
     chosen = given.chosen or _chosen(story, rows, failed)
     drawers = _drawers(given, rows, chosen, end)
@@ -154,7 +175,7 @@ def run_page(given: Given) -> RunPage:
         past=past,
         position=_position(moments, past),
         moments=tuple(moments),
-        picture=_picture(story, rows, given.whole),
+        picture=drawing,
         legend=tuple(_legend(state)),
         lanes=tuple(lanes(story, rows, scale, end)),
         scale=scale,
@@ -175,9 +196,18 @@ def run_page(given: Given) -> RunPage:
         retry=given.retry,
         statuses=story.statuses if past is None else story.status_at(past.seq),
         current=story.statuses,
-        listed=tuple(_listed(story.moments, past)),
+        listed=tuple(story.told(_listed(story.moments, past))),
         ready=frozenset(each.place for each in drawers),
+        known=frozenset(_known(rows, drawing)),
+        rows=frozenset(row.place for row in rows if row.tasks) | frozenset(story.statuses),
     )
+
+
+def _known(rows: Sequence[Row], drawing: Picture) -> Iterator[str]:
+    yield from (row.place for row in rows if row.tasks)
+    for node in drawing.nodes:
+        yield node.place
+        yield from (cell.place for cell in node.cells)
 
 
 def embedded_data(page: RunPage) -> Json:
@@ -190,11 +220,17 @@ def embedded_data(page: RunPage) -> Json:
     state: dict[str, str] = {}
     for each in page.moments:
         state.update(each.changes)
-        changes = {place: signs.setdefault(status, len(signs)) for place, status in each.changes.items()}
+        changes = {
+            place: signs.setdefault(status, len(signs)) for place, status in each.changes.items() if place in page.known
+        }
         spent = each.spent
         figures = [round(spent.cost, 6), spent.tokens, spent.calls, spent.attempts]
         moments.append([each.seq, round(each.at, 3), page.x(each.at), each.text, changes, figures])
-    differs = {place: status for place, status in page.current.items() if state.get(place, "pending") != status}
+    differs = {
+        place: status
+        for place, status in page.current.items()
+        if place in page.known and state.get(place, "pending") != status
+    }
     now = {place: signs.setdefault(status, len(signs)) for place, status in differs.items()}
     table = [list(task_sign(status)) for status in signs]
     zone = time.localtime(page.now).tm_gmtoff
@@ -226,26 +262,25 @@ def _moments(every: Sequence[Moment]) -> list[Moment]:
     """The moments that the page embeds. What is left out adds its changes to the next one that is kept."""
     if len(every) <= MOMENTS:
         return list(every)
-    loud = sum(1 for each in every if each.tone)
-    step = max(2, -(-len(every) // max(200, MOMENTS - min(loud, MOMENTS // 2))))
+    step = -(-len(every) // (MOMENTS // 2))
     kept: list[Moment] = []
     changes: dict[str, str] = {}
-    shown = 0
+    eventful = 0
     for at, each in enumerate(every):
         changes.update(each.changes)
-        eventful = each.tone in ("bad", "gate") and shown < MOMENTS // 2
-        shown += eventful
-        if eventful or at % step == 0 or at == len(every) - 1:
+        loud = eventful < MOMENTS // 2 and (type(each.event) in LOUD or "failed" in each.changes.values())
+        eventful += loud
+        if loud or at % step == 0 or at == len(every) - 1:
             kept.append(each._replace(changes=changes))
             changes = {}
     return kept
 
 
-def _past(moments: Sequence[Moment], at: int | None) -> Moment | None:
-    """The last moment up to an entry; None where that is the last of all."""
+def _past(moments: Sequence[Moment], at: int | None) -> Sequence[Moment]:
+    """The last moment up to an entry; nothing where that is the last of all."""
     if at is None or not moments or at >= moments[-1].seq:
-        return None
-    return next((each for each in reversed(moments) if each.seq <= at), moments[0])
+        return ()
+    return (next((each for each in reversed(moments) if each.seq <= at), moments[0]),)
 
 
 def _position(moments: Sequence[Moment], past: Moment | None) -> int:
@@ -262,11 +297,10 @@ def _undo(state: State) -> list[str]:
 
 def _listed(moments: Sequence[Moment], past: Moment | None) -> Sequence[Moment]:
     """The events of the list, around the moment that is shown."""
-    told = [each for each in moments if each.text]
-    if len(told) <= EVENTS:
-        return told
-    last = len(told) if past is None else sum(1 for each in told if each.seq <= past.seq) + EVENTS // 2
-    return told[max(0, min(last, len(told)) - EVENTS) : last]
+    if len(moments) <= EVENTS:
+        return moments
+    last = len(moments) if past is None else sum(1 for each in moments if each.seq <= past.seq) + EVENTS // 2
+    return moments[max(0, min(last, len(moments)) - EVENTS) : last]
 
 
 def _legend(state: State) -> list[tuple[Sign, int]]:
@@ -274,7 +308,7 @@ def _legend(state: State) -> list[tuple[Sign, int]]:
     return [(task_sign(status), counts[status]) for status in ORDER if counts.get(status)]
 
 
-def _picture(story: Story, rows: Sequence[Row], whole: bool) -> Picture:
+def _picture(story: Story, whole: bool) -> Picture:
     state = story.state
     plan: Plan = state.plan
     return picture(
@@ -300,6 +334,8 @@ def _notes(story: Story) -> dict[str, tuple[str, int]]:
             text = ", ".join(gate.by) or (f"{len(gate.votes)} of {gate.need}" if gate.need > 1 else "")
         elif task_state.status in ("running", "blocked") and task_state.inner is not None:
             text = progress_text(state, task_state.inner)
+        elif task_state.inner is not None and task_state.inner.kind == "items" and task_state.inner.size > CELLS:
+            text = end_text(state, task_state.inner)
         elif task_state.started is not None and task_state.ended is not None:
             text = duration(sum(piece.lasted(story.last) for piece in pieces if piece.kind in ("attempt", "span")))
             tries = task_state.attempts - task_state.past
@@ -312,14 +348,14 @@ def _notes(story: Story) -> dict[str, tuple[str, int]]:
 
 
 def _items(story: Story) -> dict[str, list[Cell]]:
-    """The items of each fan-out, by its place."""
+    """The items of each fan-out that is small enough to show them, by its place."""
     state, items = story.state, {}
-    for owner, opened in frames(state).items():
-        frame = opened[-1]
-        if owner < 0 or frame.kind != "items":
+    for number in state.containers:
+        frame = state.tasks[number].inner
+        if frame is None or frame.kind != "items" or frame.size > CELLS:
             continue
-        places = [place_of(state.specs[number].id) for number in range(frame.first, frame.first + frame.size)]
-        items[place_of(state.specs[owner].id)] = [
+        places = [place_of(state.specs[at].id) for at in range(frame.first, frame.first + frame.size)]
+        items[place_of(state.specs[number].id)] = [
             Cell(place, task_sign(story.statuses.get(place, "pending"))) for place in places
         ]
     return items

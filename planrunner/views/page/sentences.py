@@ -15,7 +15,7 @@ from planrunner.machine.events import (
     BudgetWarned,
     CheckpointTaken,
     DoubtSettled,
-    Entry,
+    Event,
     FailureResolved,
     FrameClosing,
     FrameOpened,
@@ -64,12 +64,12 @@ Said = tuple[str, str]
 """The sentence, and a tone: empty, ``bad``, ``wait``, ``gate``, ``undone`` or ``ok``."""
 
 
-def sentence(state: State, entry: Entry) -> Said:
-    """What an entry says; both empty for one that only the machine needs."""
-    tell = _TELLERS.get(type(entry.event))
+def sentence(state: State, event: Event, at: float) -> Said:
+    """What an event at that time says; both empty for one that only the machine needs. The state may be ahead of it."""
+    tell = _TELLERS.get(type(event))
     if tell is None:
         return "", ""
-    text, tone = tell(state, entry.event, entry.at)
+    text, tone = tell(state, event, at)
     return cut(harmless(labelled(state, text)), LONGEST), tone
 
 
@@ -140,7 +140,8 @@ def _voted(state: State, event: GateVoted, at: float) -> Said:
 
 
 def _decided(state: State, event: GateDecided, at: float) -> Said:
-    name, tone = name_of(state, event.task), "bad" if event.decision in ("failed", "rejected", "expired") else ""
+    name, tone = name_of(state, event.task), {"rejected": "gate", "approved": "gate"}.get(event.decision, "")
+    tone = "bad" if event.decision in ("failed", "expired") else tone
     by = f" by {', '.join(event.by)}" if event.by else ""
     why = f": {event.reason}" if event.reason else ""
     words = {"passed": "passed its checks", "failed": "failed its checks", "expired": "expired without a decision"}
@@ -261,3 +262,6 @@ _TELLERS: dict[type, Callable[[State, Any, float], Said]] = {
     UndoSettled: _undo_settled,
     RollbackEnded: _rolled_back,
 }
+
+TOLD = frozenset(_TELLERS)
+"""The events that may say something."""

@@ -8,18 +8,24 @@ row for each. A story grows with every entry, so that a live page never folds a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from planrunner.machine.compensation import undone_containers
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    DoubtSettled,
     Entry,
+    Event,
+    FailureResolved,
+    FrameClosing,
     FrameOpened,
     GateDecided,
+    GateExamined,
     GateOpened,
     Outcome,
+    ResetPlanned,
     RetryScheduled,
     RollbackEnded,
     RunEnded,
@@ -41,16 +47,21 @@ from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.names import owners
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
-from planrunner.views.page.sentences import sentence
+from planrunner.views.page.sentences import TOLD, sentence
 from planrunner.views.status import shown_status
 
 Json = Any
+Made = TypeVar("Made")
 
 _MARKS = re.compile(r"[#@]\d+")
 _EVERY = (RunStarted, RunForked, RunRevised, RunReopened)
 """After these any task may stand otherwise."""
 _RESTING = (RunParked, RunResumed, RunEnded)
 """After these tasks that were under way stand otherwise."""
+_REACHING = (TasksReset, ResetPlanned, DoubtSettled, FailureResolved, FrameClosing, UndoSettled)
+"""After these what holds the task may stand otherwise too."""
+_SPENDING = (AttemptStarted, AttemptEnded, UndoEnded, GateExamined)
+"""With these something may be spent."""
 _UNDOING = (UndoSettled, RollbackEnded)
 """With these a task that holds others may have become one of which everything is undone."""
 
@@ -65,15 +76,17 @@ class Spent(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """One step of the scrubber: an entry that changed or says something. ``at`` is seconds since 1970, ``tone`` the
-    colour of its tick (empty for an ordinary one), ``changes`` the places that stand otherwise, with their status."""
+    """One step of the scrubber: an entry that changed or says something. ``at`` is seconds since 1970, ``changes`` are
+    the places that stand otherwise, with their status. ``text`` and ``tone`` (the colour of its tick, empty for an
+    ordinary one) are there once the moment was ``told``."""
 
     seq: int
     at: float
-    text: str
-    tone: str
+    event: Event
     changes: dict[str, str]
     spent: Spent
+    text: str = ""
+    tone: str = ""
 
 
 class Piece:
@@ -128,6 +141,7 @@ class Story:
         self._spent = Spent()
         self._open: dict[str, Piece] = {}
         self._lively: dict[str, None] = {}
+        self._memo: dict[str, Any] = {}
 
     def take(self, entries: Iterable[Entry]) -> Story:
         """Fold further entries; gives the story itself."""
@@ -144,9 +158,23 @@ class Story:
         self._rest(entry)
         self.seq, self.last = entry.seq, max(self.last, entry.at)
         changes = self._changes(entry)
-        text, tone = sentence(self.state, entry)
-        if text or changes:
-            self.moments.append(Moment(entry.seq, entry.at, text, tone, changes, self._spent))
+        if changes or type(entry.event) in TOLD:
+            self.moments.append(Moment(entry.seq, entry.at, entry.event, changes, self._spent))
+        self._memo.clear()
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, kept under a name until the next entry."""
+        if name not in self._memo:
+            self._memo[name] = make()
+        made: Made = self._memo[name]
+        return made
+
+    def told(self, moments: Iterable[Moment]) -> Iterator[Moment]:
+        """Moments with their sentences; those that neither say nor change anything are left out."""
+        for moment in moments:
+            text, tone = sentence(self.state, moment.event, moment.at)
+            if text or moment.changes:
+                yield moment._replace(text=text, tone=tone)
 
     def status_at(self, seq: int) -> dict[str, str]:
         """The statuses of places after the entry of that number; places that had not begun are left out."""
@@ -193,7 +221,8 @@ class Story:
             task = getattr(event, "task", "")
             named = (task,) if task else tuple(getattr(event, "tasks", ()))
             numbers = [state.index[name] for name in named if name in state.index]
-            numbers = [number for at in numbers for number in (*owners(state, at), at)]
+            if isinstance(event, _REACHING):
+                numbers = [number for at in numbers for number in (*owners(state, at), at)]
             if isinstance(event, FrameOpened):
                 frame = state.tasks[state.index[event.task]].inner
                 numbers += () if frame is None else range(frame.first, frame.first + frame.size)
@@ -217,6 +246,8 @@ class Story:
                 self.rests.append((max(self.began, entry.at - event.idle), entry.at))
 
     def _spend(self, entry: Entry) -> None:
+        if not isinstance(entry.event, _SPENDING):
+            return
         if isinstance(entry.event, AttemptStarted) and self.state.index[entry.event.task] not in self.state.containers:
             self._attempts += 1
         ledger = self.state.ledger
