@@ -17,6 +17,7 @@ from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
 from planrunner.machine.events import Outcome
+from planrunner.machine.identities import SpanIdentity, attempt_identity
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.process import plugin_code
 
@@ -249,8 +250,9 @@ def log_path(state_dir: str, call: Call) -> str:
     return f"{state_dir}/logs/{call.run_id}/{log_name(call.name, call.attempt)}"
 
 
-def markers(call: Call, epoch: int) -> dict[str, str]:
-    """The variables by which a process knows, and is known by, its attempt."""
+def markers(call: Call, epoch: int, trace: SpanIdentity | None = None) -> dict[str, str]:
+    """The variables by which a process knows, and is known by, its attempt; where the run is traced, by the span of
+    ``trace``, also the span of the attempt."""
     variables = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id,
@@ -262,6 +264,8 @@ def markers(call: Call, epoch: int) -> dict[str, str]:
         variables["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
     if call.scratch:
         variables["PLANRUNNER_USAGE"] = usage_path(call)
+    if trace is not None:
+        variables["TRACEPARENT"] = str(attempt_identity(trace, call.key))
     return variables
 
 

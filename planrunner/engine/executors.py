@@ -34,6 +34,7 @@ from planrunner.engine.poller import Clock, Poller, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
+from planrunner.machine.identities import SpanIdentity
 from planrunner.plan.rights import visible
 from planrunner.safety.sandbox.refusals import Tally
 
@@ -86,6 +87,8 @@ class LiveSettings(NamedTuple):
     unconfined: bool = False
     users: Mapping[str, tuple[str, ...]] = {}
     """The services that tasks need, by the id of the task; empty where the plan has none."""
+    trace: SpanIdentity | None = None
+    """The span of the run, for the processes of its tasks; None where it is not traced."""
     switch: StopSwitch | None = None
     """Stops the run from another thread of this process."""
     executor: Executor | None = None
@@ -145,7 +148,7 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call, lasts: Open |
     """What the engine does for the capability of a call; ``lasts`` is what stays open until the run ends."""
     from planrunner.engine.services import AttemptServices
 
-    own = {**call.env, **markers(call, settings.epoch)}
+    own = {**call.env, **markers(call, settings.epoch, settings.trace)}
     given = settings.environment
     if call.rights:
         given = visible(call.rights, os.environ if given is None else given)
@@ -286,7 +289,7 @@ class LocalExecutor:
         if problem := make_scratch(call):  # it does not count, and the run goes on when there is room again
             self._end(attempt, Outcome("unstarted", problem))
             return
-        given = markers(call, self._settings.epoch)
+        given = markers(call, self._settings.epoch, self._settings.trace)
         launch = Launch(spawn, given, call.timeout, record, partial(self._exited, attempt, spawn))
         try:
             begin(attempt, launch, self._settings, self._resources.supervisor, self._resources.poller)

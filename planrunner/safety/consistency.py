@@ -307,6 +307,7 @@ _SCHEMA = "project.schema.json"
 SECTIONS = (
     *("policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
+    *("telemetry", "notify"),
 )
 """What a profile may hold. Who may decide, what is included and which profiles there are, it does not say."""
 _OF_THE_WHOLE = ("PLAN004", "PLAN009")

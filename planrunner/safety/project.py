@@ -44,7 +44,7 @@ SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
     *("profiles", "cli_profiles"),
-    "triggers",
+    *("triggers", "telemetry", "notify"),
     *("include", "profile", "env_file", "mcp"),
 )
 """What the file may hold."""

@@ -40,7 +40,7 @@ class Follower:
 
     def __init__(self, state: str) -> None:
         self.state = state
-        self.summaries = Summaries(self._journal)
+        self.summaries = Summaries(self.journal)
         self.problem = ""
         """Why the journal cannot be read at this time; empty while it can."""
         self._own = threading.local()
@@ -79,7 +79,7 @@ class Follower:
 
     def read(self, run: str, after: int = 0, limit: int = PIECE) -> list[Entry]:
         """The next entries of a run, ``limit`` of them at most; any thread may ask. Raises what the journal raises."""
-        return list(islice(self._journal().entries(run, after), limit))
+        return list(islice(self.journal().entries(run, after), limit))
 
     def listen(self, told: Told) -> None:
         """Have ``told`` called with the runs that have changed, in the thread that follows, after each look."""
@@ -130,7 +130,7 @@ class Follower:
             with suppress(RuntimeError):  # its loop has ended, and it with that
                 waiter.wake()
 
-    def _journal(self) -> Journal:
+    def journal(self) -> Journal:
         """The journal, open for reading in this thread; opened again where its file was replaced. Raises NotFound while
         there is none, StorageFailed."""
         identity = _identity(self.state)
@@ -170,7 +170,7 @@ class Follower:
             return frozenset()
 
     def _look(self, leases: bool) -> frozenset[str]:
-        journal = self._journal()
+        journal = self.journal()
         changed: frozenset[str] = frozenset()
         if self._own.identity != self._identity:
             changed = self.summaries.clear()

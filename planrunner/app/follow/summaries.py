@@ -109,7 +109,7 @@ class Summaries:
 
     def going(self) -> tuple[Summary, ...]:
         """The runs that have not ended, the newest first."""
-        return tuple(self._summary(head) for head in reversed(self._some()) if not head.status)
+        return tuple(self._summary(head) for head in reversed(self._all()) if not head.status)
 
     def since(self, newest: int) -> tuple[str, ...]:
         """The runs with a number above ``newest``, as ``Page`` has it: what a list does not show yet."""
@@ -124,7 +124,12 @@ class Summaries:
 
     def heads(self) -> tuple[Head, ...]:
         """The rows of all runs, the oldest first."""
-        return tuple(self._some())
+        return tuple(self._all())
+
+    def some(self, runs: Iterable[str]) -> list[Head]:
+        """The rows of those of some runs that there are."""
+        with self._lock:
+            return [self._heads[self._numbers[run]] for run in runs if run in self._numbers]
 
     @property
     def newest(self) -> int:
@@ -218,7 +223,7 @@ class Summaries:
             self._sums = Ended(self._sums.runs + sign, self._sums.epochs + sign * head.epoch)
 
     def _matching(self, wanted: RunFilter, after: int | None) -> Iterator[Summary]:
-        for head in reversed(self._some()):
+        for head in reversed(self._all()):
             if (after is None or head.number < after) and wanted.fits_head(head):
                 if wanted.status and self._status(head) not in wanted.status:
                     continue
@@ -226,7 +231,7 @@ class Summaries:
                 if wanted.fits(summary):
                     yield summary
 
-    def _some(self) -> list[Head]:
+    def _all(self) -> list[Head]:
         with self._lock:
             return list(self._heads.values())
 

@@ -133,7 +133,7 @@ def summarised(state: State, head: Head, leased: bool) -> Summary:
 
 def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) -> Summary:
     counts = {status: count for status, count in shown_counts(state).items() if count}
-    environment = state.environment
+    environment, failed = state.environment, first_failure(state)
     return Summary(
         *(head.number, head.run, state.plan.id, state.plan_digest or head.plan_digest),
         status="running" if leased else state.status,
@@ -153,7 +153,7 @@ def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) ->
         waits=tuple(waiting(state)),
         gates=tuple(gate_facts(state, state.now)) if _asks(state) else (),
         decided=tuple((state.specs[number].id, words) for number, words in decided.items()),
-        failed=_first_failure(state, counts),
+        failed=("", "") if failed is None else (state.specs[failed].id, state.tasks[failed].detail),
         detail=state.detail,
         due=state.wheel.entries[0][0] if state.wheel.entries else None,
         spent=_spent(state),
@@ -189,19 +189,16 @@ def _asks(state: State) -> bool:
     return bool(state.counts.get("blocked") or (state.alarms is not None and state.alarms.asked))
 
 
-def _first_failure(state: State, counts: dict[str, int]) -> tuple[str, str]:
-    """The task whose attempt failed first, with the reason; those that only hold it come after it."""
-    if not (counts.get("failed") or counts.get("rolled_back")):
-        return "", ""
+def first_failure(state: State) -> int | None:
+    """The number of the task whose attempt failed first; those that only hold it come after it."""
+    if not (state.counts.get("failed") or state.counts.get("rolled_back")):
+        return None
     failures = [
         (task.inner is not None, task.ended or 0.0, number)
         for number, task in enumerate(state.tasks)
         if has_failed(task)
     ]
-    if not failures:
-        return "", ""
-    number = min(failures)[2]
-    return state.specs[number].id, state.tasks[number].detail
+    return min(failures)[2] if failures else None
 
 
 def _track(state: State, counts: dict[str, int]) -> tuple[Cell, ...]:

@@ -269,7 +269,7 @@ _KEPT = ("params", "only", "until", "max_parallel", "seed", "preview", "unattend
 def _written(request: ExecRequest) -> dict[str, Json]:
     """What of a request differs from one that says nothing but the plan, as JSON."""
     plain = ExecRequest(request.plan)
-    fields = {name: getattr(request, name) for name in (*_KEPT, "forced")}
+    fields = {name: getattr(request, name) for name in (*_KEPT, "forced", "traceparent")}
     return {name: value for name, value in fields.items() if value != getattr(plain, name)}
 
 

@@ -47,6 +47,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
+from planrunner.machine.identities import SpanIdentity, read_traceparent, run_identity
 from planrunner.machine.state import State
 from planrunner.plan.agents import PLANNING
 from planrunner.plan.model import Plan
@@ -95,6 +96,8 @@ class ExecRequest(NamedTuple):
     """The plan itself where it has no file; ``plan`` is what it is called then."""
     run_id: str = ""
     """The id that the run was promised; one that a run has already is a UsageError."""
+    traceparent: str = ""
+    """The span in which the run is started, as W3C Trace Context writes it; anything else is ignored."""
 
 
 class RunResult(NamedTuple):
@@ -344,6 +347,7 @@ def _particulars(request: ExecRequest, site: Site, ready: ReadyPlan, stored: Sto
         **({"deployment": facts} if (facts := deployment()) else {}),
         **({"files": dict(ready.files)} if ready.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
+        **({"traceparent": request.traceparent} if read_traceparent(request.traceparent) else {}),
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
         **({"sandbox": {"off": True, "by": principal().name}} if request.unconfined else {}),
     }
@@ -472,6 +476,12 @@ class Held:
         return result
 
 
+def trace_of(state: State) -> SpanIdentity | None:
+    """The span of a run that is traced: it was started in a trace, or its project has telemetry; None for any other."""
+    outside = str(state.environment.get("traceparent", ""))
+    return run_identity(state.run_id, outside) if outside or state.environment.get("traced") else None
+
+
 def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None) -> Effects:
     """Effects on the real world; ``vault`` has the secrets of the run. Raises RunHeld while
     files are put back where the run works."""
@@ -493,6 +503,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         own_process=is_own_process(),
         grace=grace(directory),
         users=users_of(state.plan) if any(task.ready for task in state.plan.tasks) else {},
+        trace=trace_of(state),
         switch=site.switch,
         planner=planner(site, state) if PLANNING in state.traits else None,
     )

@@ -290,10 +290,19 @@ def run_settings(directory: str) -> tuple[dict[str, Json], int | None]:
         return {}, None
     found = read_settings(directory)
     record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
+    if _is_traced(found.data.get("telemetry")):
+        record["traced"] = True
     models = found.data.get("models") or {}
     if named := models.get("judge"):
         record |= {"judge": named, "judging": _amounts(models.get("judging") or {})}
     return record, (found.data.get("scheduler") or {}).get("max_parallel")
+
+
+def _is_traced(section: Json) -> bool:
+    """Whether runs are sent as traces, so that what their tasks start belongs into those."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return bool(section is not None and section.get("traces", True))
 
 
 def grace(directory: str) -> float:

@@ -19,58 +19,12 @@ from planrunner.app.follow.summary import Summary
 from planrunner.app.people.gates import vote
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
-from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import NotFound
-from planrunner.journal.sqlite import Records
+from planrunner.journal.ports import EventStore
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry, RunEnded
 
-QUICK = """
-plan: quick
-title: Two quick tasks
-tasks:
-  - {id: one, run: "true", timeout: 30m}
-  - {id: two, needs: [one], run: "echo two", timeout: 30m}
-"""
-ASKS = """
-plan: asks
-tasks:
-  - {id: before, run: "true", timeout: 30m}
-  - {id: sure, needs: [before], gate: approval, ask: "Are you sure?", timeout: 1h}
-  - {id: after, needs: [sure], run: "true", timeout: 30m}
-"""
-FAILS = """
-plan: fails
-tasks:
-  - {id: bad, run: "echo no >&2; exit 3", timeout: 30m}
-  - {id: never, needs: [bad], run: "true", timeout: 30m}
-"""
-WIDE = """
-plan: wide
-tasks:
-  - {id: items, foreach: "{{ range(60) }}", uses: noop}
-"""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Path]:
-    for name, text in {"quick": QUICK, "asks": ASKS, "fails": FAILS, "wide": WIDE}.items():
-        (tmp_path / f"{name}.yaml").write_text(text)
-    (tmp_path / ".git").mkdir()
-    with acting(Principal("ana"), Workspace(str(tmp_path))):
-        yield tmp_path
-
-
-@pytest.fixture
-def follower(project: Path) -> Iterator[Follower]:
-    with Follower(str(project / ".planrunner")) as following:
-        yield following
-
-
-def run(project: Path, plan: str) -> str:
-    with Host() as host:
-        begun = host.start(ExecRequest(str(project / f"{plan}.yaml"), unattended=True))
-        return begun.result().state.run_id
+Run = Callable[..., str]
 
 
 def until(follower: Follower, holds: Callable[[], bool]) -> None:
@@ -87,9 +41,9 @@ def told(follower: Follower, name: str) -> Summary:
     return follower.summaries.one(name)
 
 
-def test_a_place_without_runs_has_none_until_the_first_one_starts(project: Path, follower: Follower) -> None:
+def test_a_place_without_runs_has_none_until_the_first_one_starts(project: Path, follower: Follower, run: Run) -> None:
     assert follower.summaries.page().runs == ()
-    name = run(project, "quick")
+    name = run("quick")
     summary = told(follower, name)
     assert (summary.status, summary.plan_id, summary.title) == ("completed", "quick", "Two quick tasks")
     assert (summary.started_by, summary.counts, summary.tasks) == ("ana", {"completed": 2}, 2)
@@ -97,22 +51,24 @@ def test_a_place_without_runs_has_none_until_the_first_one_starts(project: Path,
     assert follower.summaries.counts() == {"completed": 1}
 
 
-def test_a_failed_run_names_the_task_that_failed_first(project: Path, follower: Follower) -> None:
-    summary = told(follower, run(project, "fails"))
+def test_a_failed_run_names_the_task_that_failed_first(project: Path, follower: Follower, run: Run) -> None:
+    summary = told(follower, run("fails"))
     assert summary.status == "failed"
     assert summary.failed[0] == "bad"
     assert "3" in summary.failed[1]
     assert [cell.status for cell in summary.track] == ["failed", "omitted"]
 
 
-def test_a_track_without_room_for_every_task_has_a_segment_for_each_status(project: Path, follower: Follower) -> None:
-    summary = told(follower, run(project, "wide"))
+def test_a_track_without_room_for_every_task_has_a_segment_for_each_status(
+    project: Path, follower: Follower, run: Run
+) -> None:
+    summary = told(follower, run("wide"))
     assert summary.tasks == 60
     assert sum(cell.tasks for cell in summary.track) in (1, 60)
 
 
-def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, follower: Follower) -> None:
-    name = run(project, "asks")
+def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, follower: Follower, run: Run) -> None:
+    name = run("asks")
     summary = told(follower, name)
     assert (summary.status, summary.reason, summary.waits) == ("blocked", "waiting", ("sure",))
     (asking,) = follower.summaries.waiting()
@@ -128,8 +84,8 @@ def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, foll
     assert follower.summaries.waiting() == ()
 
 
-def test_filters_pages_and_counts(project: Path, follower: Follower) -> None:
-    names = [run(project, plan) for plan in ("quick", "fails", "asks", "quick", "quick")]
+def test_filters_pages_and_counts(project: Path, follower: Follower, run: Run) -> None:
+    names = [run(plan) for plan in ("quick", "fails", "asks", "quick", "quick")]
     for name in names:
         told(follower, name)
     summaries = follower.summaries
@@ -151,23 +107,25 @@ def test_filters_pages_and_counts(project: Path, follower: Follower) -> None:
         summaries.one("20260101-0000-aaaaaa")
 
 
-def test_summaries_of_a_new_follower_are_those_of_one_that_followed(project: Path, follower: Follower) -> None:
+def test_summaries_of_a_new_follower_are_those_of_one_that_followed(
+    project: Path, follower: Follower, run: Run
+) -> None:
     for plan in ("quick", "fails", "asks", "wide"):
-        told(follower, run(project, plan))
+        told(follower, run(plan))
     with Follower(follower.state) as other:
         assert other.summaries.counts() == follower.summaries.counts()
         assert other.summaries.page() == follower.summaries.page()
 
 
-def test_no_entry_is_read_twice(project: Path, follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = run(project, "asks")
+def test_no_entry_is_read_twice(project: Path, follower: Follower, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    name = run("asks")
     told(follower, name)
     follower.summaries.page()
     asked: list[int] = []
-    journal = follower._journal()
+    journal = follower.journal()
     entries = type(journal).entries
 
-    def seen(self: Records, run: str, after: int = 0) -> Iterator[Entry]:
+    def seen(self: EventStore, run: str, after: int = 0) -> Iterator[Entry]:
         asked.append(after)
         return entries(self, run, after)
 
@@ -178,7 +136,9 @@ def test_no_entry_is_read_twice(project: Path, follower: Follower, monkeypatch: 
     assert asked == []
 
 
-def test_readers_get_every_entry_once_and_in_order_while_the_run_goes_on(project: Path, follower: Follower) -> None:
+def test_readers_get_every_entry_once_and_in_order_while_the_run_goes_on(
+    project: Path, follower: Follower, run: Run
+) -> None:
     async def read(name: str) -> list[int]:
         seqs: list[int] = []
         while True:
@@ -201,7 +161,7 @@ def test_readers_get_every_entry_once_and_in_order_while_the_run_goes_on(project
     assert all(each == list(range(1, len(each) + 1)) for each in seen)
 
 
-def test_closing_wakes_those_who_wait(project: Path) -> None:
+def test_closing_wakes_those_who_wait(project: Path, run: Run) -> None:
     follower = Follower(str(project / ".planrunner"))
     follower.start()
 
@@ -212,17 +172,17 @@ def test_closing_wakes_those_who_wait(project: Path) -> None:
     assert asyncio.run(waiting()) is False
 
 
-def test_removed_and_replaced_journals_are_noticed(project: Path, follower: Follower) -> None:
-    first = told(follower, run(project, "quick"))
+def test_removed_and_replaced_journals_are_noticed(project: Path, follower: Follower, run: Run) -> None:
+    first = told(follower, run("quick"))
     shutil.rmtree(project / ".planrunner")
     until(follower, lambda: follower.summaries.page().runs == ())
-    second = told(follower, run(project, "fails"))
+    second = told(follower, run("fails"))
     assert [each.run for each in follower.summaries.page().runs] == [second.run]
     assert first.run != second.run
 
 
-def test_a_damaged_run_is_named_and_leaves_the_others_alone(project: Path) -> None:
-    names = [run(project, plan) for plan in ("asks", "quick")]
+def test_a_damaged_run_is_named_and_leaves_the_others_alone(project: Path, run: Run) -> None:
+    names = [run(plan) for plan in ("asks", "quick")]
     with sqlite3.connect(project / ".planrunner" / "journal.db") as connection:
         connection.execute("UPDATE entries SET body = '{' WHERE id = (1 << 32) + 3")
     connection.close()
@@ -233,7 +193,7 @@ def test_a_damaged_run_is_named_and_leaves_the_others_alone(project: Path) -> No
         assert follower.summaries.waiting() == ()
 
 
-def test_a_run_is_running_only_while_its_process_lives(project: Path, follower: Follower) -> None:
+def test_a_run_is_running_only_while_its_process_lives(project: Path, follower: Follower, run: Run) -> None:
     os.mkfifo(project / "go")
     (project / "holds.yaml").write_text("plan: holds\ntasks:\n  - {id: wait, run: 'read line < go', timeout: 30m}\n")
     process = os.fork()
@@ -249,8 +209,8 @@ def test_a_run_is_running_only_while_its_process_lives(project: Path, follower: 
     assert (summary.status, summary.reason) == ("paused", "cut off")
 
 
-def test_a_follower_at_rest_reads_nothing(project: Path, follower: Follower) -> None:
-    told(follower, run(project, "quick"))
+def test_a_follower_at_rest_reads_nothing(project: Path, follower: Follower, run: Run) -> None:
+    told(follower, run("quick"))
     version = follower.summaries.version
     assert follower.wait(version, 0.3) is False
     assert follower.summaries.version == version

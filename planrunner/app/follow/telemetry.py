@@ -1,0 +1,102 @@
+"""Whether and where a project sends telemetry: its section ``telemetry``, under the variables of OpenTelemetry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from planrunner.app.follow.measures import Measures
+from planrunner.app.follow.standing import Standing
+from planrunner.errors import UsageError
+from planrunner.plan.expressions.quantities import parse_duration
+
+Json = Any
+
+ENDPOINT = "http://localhost:4318"
+INTERVAL = 60.0
+TIMEOUT = 10.0
+"""Seconds that a receiver has to take what is sent."""
+_SWITCH = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+_EVERY = "OTEL_METRIC_EXPORT_INTERVAL"
+
+
+class Telemetry(NamedTuple):
+    """What is sent where. ``traces`` and ``metrics`` are addresses, empty where nothing of the kind is sent and None
+    where a variable has the address; ``interval`` is seconds between two exports of metrics."""
+
+    traces: str | None
+    metrics: str | None
+    service: str = "planrunner"
+    interval: float = INTERVAL
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is sent."""
+        return self.traces != "" or self.metrics != ""
+
+
+OFF = Telemetry("", "")
+
+
+def telemetry_of(settings: Mapping[str, Json]) -> Telemetry:
+    """What the settings of a project and the variables of this process say. Without a section and without an address in
+    a variable nothing is sent, nor where ``OTEL_SDK_DISABLED`` is true."""
+    section = settings.get("telemetry")
+    if is_disabled() or (section is None and not any(os.environ.get(name) for name in _SWITCH)):
+        return OFF
+    section = section or {}
+    address = str(section.get("endpoint") or ENDPOINT).rstrip("/")
+    return Telemetry(
+        _address(section, "traces", address),
+        _address(section, "metrics", address),
+        str(section.get("service") or "planrunner"),
+        _interval(section.get("interval")),
+    )
+
+
+def is_disabled() -> bool:
+    """Whether ``OTEL_SDK_DISABLED`` turns telemetry off."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def _address(section: Mapping[str, Json], what: str, address: str) -> str | None:
+    if not section.get(what, True):
+        return ""
+    named = (f"OTEL_EXPORTER_OTLP_{what.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    return None if any(os.environ.get(name) for name in named) else f"{address}/v1/{what}"
+
+
+def _interval(said: Json) -> float:
+    variable = os.environ.get(_EVERY, "").strip()
+    if variable.isdecimal() and int(variable):
+        return int(variable) / 1000
+    seconds = parse_duration(said) if isinstance(said, str) else None
+    return float(seconds) if seconds else INTERVAL
+
+
+class Exporters(NamedTuple):
+    """The reader that exports traces and what exports metrics; None for what is not sent."""
+
+    traces: Any = None
+    metrics: Any = None
+
+
+def exporters(
+    telemetry: Telemetry,
+    project: str,
+    measures: Measures,
+    standing: Callable[[], Standing],
+    may: Callable[[], bool],
+) -> Exporters:
+    """What sends the telemetry of a project. Raises UsageError where the libraries are not installed."""
+    if not telemetry.is_on:
+        return Exporters()
+    try:
+        made = import_module("planrunner.app.follow.otlp")
+    except ImportError as error:
+        what = f"telemetry needs the extra `telemetry`: pip install 'planrunner[telemetry]' ({error})"
+        raise UsageError(what) from None
+    exporting: Exporters = made.exporters(telemetry, project, measures, standing, may)
+    return exporting

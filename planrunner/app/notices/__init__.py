@@ -1,0 +1,1 @@
+"""Notices: who is told that a run waits for people, failed or is done."""

@@ -1,0 +1,206 @@
+"""Traces and metrics, as a collector receives them: every span once, whatever happens to exporter and receiver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from receivers import Receiver, receiver
+from workbench import planrunner
+
+from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.reporting import Place, Reporting
+from planrunner.app.people.gates import vote
+from planrunner.app.runs.host import Host
+from planrunner.machine.identities import read_traceparent, run_identity
+
+Run = Callable[..., str]
+OUTSIDE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def collector() -> Iterator[Receiver]:
+    with receiver() as there:
+        yield there
+
+
+@pytest.fixture
+def settings(project: Path, collector: Receiver, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SDK_DISABLED", "OTEL_SERVICE_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def write(more: str = "") -> None:
+        (project / "planrunner.yaml").write_text(f"telemetry: {{endpoint: '{collector.address}'{more}}}\n")
+
+    write()
+    return write
+
+
+def reporting(project: Path, follower: Follower) -> Reporting:
+    return Reporting(Place("shop", str(project), "", print, dict), follower)
+
+
+def once(project: Path, delivered: bool = True) -> None:
+    """Everything that is outstanding, by a process that begins afresh."""
+    with Follower(str(project / ".planrunner")) as follower:
+        telling = reporting(project, follower)
+        assert telling.once() is delivered, telling.problems
+        telling.close()
+
+
+def test_a_run_is_a_trace_with_a_span_for_each_attempt(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    once(project)  # what was there before is not sent
+    assert collector.spans() == []
+    name = run("nested")
+    once(project)
+    spans = {span.name: span for span in collector.spans()}
+    assert sorted(Counter(span.name for span in collector.spans()).values(), reverse=True)[0] == 1
+    root = spans["plan nested"]
+    assert root.trace_id == run_identity(name).trace.to_bytes(16, "big")
+    assert {span.trace_id for span in spans.values()} == {root.trace_id}
+    ids = {span.span_id: span.name for span in spans.values()}
+    parents = {span.name: ids.get(span.parent_span_id, "") for span in spans.values()}
+    assert parents["plan nested"] == ""
+    assert parents["pages"] == "plan nested"
+    assert parents["pages[0]"] == "pages"
+    assert parents["pages[0]/try"] == "pages[0]"
+    for span in spans.values():
+        assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
+        assert span.end_time_unix_nano <= root.end_time_unix_nano + 1000
+
+
+def test_failures_are_errors_with_their_class_and_message(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    once(project)
+    run("fails")
+    once(project)
+    spans = {span.name: span for span in collector.spans()}
+    told = {item.key: item.value for item in spans["bad"].attributes}
+    assert (spans["bad"].status.code, spans["bad"].status.message) == (2, "exit code 3: no")
+    assert (told["error.type"].string_value, told["process.exit.code"].int_value) == ("logic", 3)
+    assert told["planrunner.task.id"].string_value == "bad"
+    assert spans["plan fails"].status.code == 2
+
+
+def test_nothing_is_lost_or_doubled_while_the_receiver_is_away(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    once(project)
+    collector.status = 400
+    names = [run("quick") for _ in range(3)]
+    once(project, delivered=False)
+    assert collector.spans() == []
+    collector.status = 200
+    names.append(run("quick"))
+    once(project)
+    once(project)
+    ids = [span.span_id for span in collector.spans()]
+    assert len(ids) == len(set(ids)) == 3 * len(names)
+
+
+def test_a_run_that_waits_is_exported_as_it_goes_on(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    once(project)
+    name = run("asks")
+    once(project)
+    assert [span.name for span in collector.spans()] == ["before"]
+    vote(name, "sure", {"verdict": "approve", "by": "ana"}, None)
+    with Host() as host:
+        host.resume(name).result()
+    once(project)
+    assert [span.name for span in collector.spans()] == ["before", "gate sure", "after", "plan asks"]
+
+
+def test_a_run_belongs_to_the_trace_that_it_is_started_in_and_its_tasks_do(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    (project / "shows.yaml").write_text(
+        "plan: shows\ntasks:\n  - {id: show, run: 'echo $TRACEPARENT', shell: bash, timeout: 30m}\n"
+        "outputs: {said: '{{ tasks.show.stdout }}'}\n"
+    )
+    run("quick")
+    once(project)
+    name = run("shows", OUTSIDE)
+    once(project)
+    spans = {span.name: span for span in collector.spans()}
+    outside = read_traceparent(OUTSIDE)
+    assert outside is not None
+    assert spans["plan shows"].trace_id == outside.trace.to_bytes(16, "big")
+    assert spans["plan shows"].parent_span_id == outside.span.to_bytes(8, "big")
+    shown = planrunner(project, "logs", name, "show").stdout.strip().splitlines()[-1]
+    inside = read_traceparent(shown.split()[-1])
+    assert inside is not None
+    assert inside.trace == outside.trace
+    assert inside.span.to_bytes(8, "big") == spans["show"].span_id
+
+
+def test_a_trace_that_is_not_sampled_gets_no_spans(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    once(project)
+    run("quick", OUTSIDE[:-1] + "0")
+    once(project)
+    assert collector.spans() == []
+
+
+def test_metrics_have_every_run_once_however_often_the_exporter_starts(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    for plan in ("quick", "fails", "asks"):
+        run(plan)
+        once(project)
+    metrics = collector.metrics()
+    ended = {
+        tuple(sorted((label.key, label.value.string_value) for label in point.attributes)): point.as_int
+        for point in metrics["planrunner.runs_ended"].sum.data_points
+    }
+    assert ended == {(("plan", "fails"), ("status", "failed")): 1, (("plan", "quick"), ("status", "completed")): 1}
+    assert metrics["planrunner.runs_ended"].sum.is_monotonic
+    (duration,) = metrics["planrunner.attempt_duration"].histogram.data_points
+    assert duration.count == sum(duration.bucket_counts) == 4
+    (waiting,) = metrics["planrunner.gates_waiting"].gauge.data_points
+    assert waiting.as_double == 1
+
+
+def test_one_of_two_processes_exports(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
+) -> None:
+    run("quick")
+    with Follower(str(project / ".planrunner")) as follower:
+        first, second = reporting(project, follower), reporting(project, follower)
+        first.start()
+        while not first.feed.is_at_work:
+            follower.wait(-1, 0.01)
+        assert second.once() is False
+        first.close()
+        assert second.once() is True
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        (OUTSIDE, True),
+        (OUTSIDE.upper(), False),
+        (OUTSIDE + "-more", False),
+        ("01" + OUTSIDE[2:] + "-more", True),
+        ("ff" + OUTSIDE[2:], False),
+        ("00-" + "0" * 32 + "-00f067aa0ba902b7-01", False),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-" + "0" * 16 + "-01", False),
+        ("", False),
+        ("nonsense", False),
+    ],
+)
+def test_a_traceparent_is_read_as_the_standard_says(text: str, known: bool) -> None:
+    assert (read_traceparent(text) is not None) is known
+    assert not known or str(read_traceparent(text))[3:] == OUTSIDE[3:]
