@@ -240,7 +240,7 @@ def _of_models(requests: list[dict[str, Json]], outcome: Outcome) -> dict[str, J
 
 
 def _events(outcome: Outcome, capability: str, at: float) -> tuple[SpanEvent, ...]:
-    """Requests to models that another one followed, and what a sandbox refused: nobody knows when in the attempt."""
+    """Requests to models that another one followed, and what a sandbox refused; the time is the end of the attempt."""
     tried = [
         _event(
             "planrunner.model.request", {"gen_ai.request.model": each.get("id"), "error.type": each.get("failure")}, at
