@@ -10,7 +10,6 @@ from fastapi.staticfiles import StaticFiles
 from planrunner import __version__
 from planrunner.service import health
 from planrunner.service.api import routers as api
-from planrunner.service.api import streams
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
@@ -51,7 +50,6 @@ def make_app(served: Sequence[Project]) -> FastAPI:
         strict_content_type=True,
     )
     app.state.followers = Followers()
-    app.state.streams = streams.Streams()
     app.state.drafts = Drafts()
     app.state.stories = Stories()
     app.state.projects = {project.name: project for project in served}

@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from planrunner.errors import PlanrunnerError
 from planrunner.service.access import Access
+from planrunner.service.context import Visitor
 from planrunner.service.problems import Problem, answer, problem_of
 
 Message = MutableMapping[str, Any]
@@ -48,12 +50,16 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 class Limits(NamedTuple):
     """``body``: bytes of a request; ``seconds``: until its body has arrived, and for each write of an answer to be
-    taken; ``rate``: requests a second from one visitor, of which ``burst`` may come at once."""
+    taken; ``rate``: requests a second from one visitor, of which ``burst`` may come at once; ``at_once``: requests of
+    one visitor, streams among them, that are being answered; ``look``: seconds between two looks, while an answer is
+    sent, at whether the visitor may still see it."""
 
     body: int = 4 << 20
     seconds: float = 20.0
     rate: float = 200.0
     burst: int = 600
+    at_once: int = 200
+    look: float = 2.0
 
 
 class Guard:
@@ -65,22 +71,25 @@ class Guard:
         self._hosts = frozenset(hosts)
         self._limits = limits
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._answering: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        sending = _Sending(send, self._limits.seconds)
+        sending = _Sending(send, self._limits)
         try:
-            self._check(scope, headers)
+            who = self._check(scope, headers)
             receiving = sending.receiving = _Receiving(receive, self._limits, headers)
-            await self._app(scope, receiving, sending)
+            sending.may_go_on = self._still(scope["visitor"])
+            with self._counted(who):
+                await self._app(scope, receiving, sending)
         except Problem as problem:
             await _refuse(problem, scope, headers, sending, receive)
         except PlanrunnerError as error:
             await _refuse(problem_of(error), scope, headers, sending, receive)
-        except TimeoutError:
+        except (TimeoutError, _Over):
             _cut(scope)
         except Exception as error:
             problem_of_body = sending.receiving and sending.receiving.problem
@@ -88,24 +97,42 @@ class Guard:
                 log.error("a fault of planrunner in %s %s", scope["method"], scope["path"], exc_info=error)
             await _refuse(problem_of_body or _FAULT, scope, headers, sending, receive)
 
-    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Raises Problem for what may not come in; notes the visitor in the scope."""
+    def _check(self, scope: Scope, headers: dict[str, str]) -> str:
+        """By what the one who asks is counted. Raises Problem for what may not come in; notes the visitor in the
+        scope."""
         self._check_host(headers.get("host", ""))
         path, method = scope["path"], scope["method"]
         if method not in SAFE and not path.startswith("/hooks/"):
             _check_origin(headers)
         client = scope.get("client") or ("", 0)
         if path in OPEN or path.startswith(OPEN_FOLDERS):
-            self._take(f"open {client[0]}")
             scope["visitor"] = None
-            return
+            return self._take(f"open {client[0]}")
         visitor = self._access.visitor(headers, scope.get("state", {}).get("user", _unknown))
         if visitor is None:
             self._take(f"open {client[0]}")
             query = scope["query_string"].decode("latin-1")
             raise self._access.unknown(path, query, headers)
-        self._take(visitor.token or visitor.principal.name)
         scope["visitor"] = visitor
+        return self._take(visitor.token or visitor.principal.name)
+
+    @contextmanager
+    def _counted(self, who: str) -> Iterator[None]:
+        """Count a request while it is answered. Raises Problem 429 for one too many."""
+        if self._answering[who] >= self._limits.at_once:
+            told = f"{self._limits.at_once} requests of yours are being answered"
+            raise Problem(429, told, "close some", headers={"retry-after": "2"})
+        self._answering[who] += 1
+        try:
+            yield
+        finally:
+            self._answering[who] -= 1
+            if not self._answering[who]:
+                del self._answering[who]
+
+    def _still(self, visitor: Visitor | None) -> Callable[[], bool]:
+        """Whether a visitor may go on to see what is sent."""
+        return lambda: visitor is None or self._access.holds(visitor)
 
     def _check_host(self, host: str) -> None:
         if host.lower() not in self._hosts:
@@ -113,8 +140,8 @@ class Guard:
                 421, f"this service is not `{host}`", "call it by the address that it printed when it started"
             )
 
-    def _take(self, who: str) -> None:
-        """Count a request. Raises Problem 429 for one too many."""
+    def _take(self, who: str) -> str:
+        """Count a request against the rate. Raises Problem 429 for one too many."""
         now, limits = time.monotonic(), self._limits
         left, since = self._buckets.pop(who, (float(limits.burst), now))
         left = min(limits.burst, left + (now - since) * limits.rate)
@@ -125,6 +152,7 @@ class Guard:
             raise Problem(
                 429, f"more than {limits.rate:.0f} requests a second", "wait a second", headers={"retry-after": "1"}
             )
+        return who
 
 
 def _check_origin(headers: dict[str, str]) -> None:
@@ -172,7 +200,7 @@ class _Receiving:
         self.problem: Problem | None = None
         """What is wrong with the body. The application may take that for a body of another form: it is told here."""
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > limits.body:
+        if length.isdecimal() and (len(length) > 15 or int(length) > limits.body):
             raise self._too_large()
 
     async def __call__(self) -> Message:
@@ -195,12 +223,19 @@ class _Receiving:
         return Problem(413, f"a body may have {self._limits.body:,} bytes")
 
 
-class _Sending:
-    """Hands the answer on, with the headers that each has. A client that takes nothing for too long is cut off."""
+class _Over(Exception):
+    """The visitor may see nothing more of an answer that has begun."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
+
+class _Sending:
+    """Hands the answer on, with the headers that each has. A client that takes nothing for too long is cut off, and one
+    whose token was revoked meanwhile."""
+
+    def __init__(self, send: Send, limits: Limits) -> None:
         self._send = send
-        self._seconds = seconds
+        self._limits = limits
+        self._looked = time.monotonic()
+        self.may_go_on: Callable[[], bool] = lambda: True
         self.begun = False
         self.receiving: _Receiving | None = None
 
@@ -213,5 +248,9 @@ class _Sending:
             names = {name.lower() for name, _ in given}
             given += [(name.encode(), value.encode()) for name, value in HEADERS if name.encode() not in names]
             message = {**message, "headers": given}
-        async with asyncio.timeout(self._seconds):
+        elif time.monotonic() - self._looked > self._limits.look:
+            self._looked = time.monotonic()
+            if not self.may_go_on():
+                raise _Over
+        async with asyncio.timeout(self._limits.seconds):
             await self._send(message)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Query, Request
@@ -25,15 +23,12 @@ from planrunner.service.access import Access
 from planrunner.service.api.answers import Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower
-from planrunner.service.problems import Problem
 from planrunner.views.progress.jsonl import entry_object
 
 Json = Any
 
 LOOK = 2.0
 """Seconds between two looks at whether the token of a reader still holds. A silent stream says then that it lives."""
-MOST = 1000
-"""Streams at once; of one visitor a tenth of that."""
 PIECE = 64 << 10
 """Bytes of a log that are sent at once."""
 GROWTH = 0.2
@@ -47,36 +42,11 @@ _EVENTS: dict[int | str, dict[str, Json]] = {
 router = api_router("streams")
 
 
-class Streams:
-    """The streams that are open, counted."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[str, int] = {}
-
-    @contextmanager
-    def one_more(self, visitor: Visitor) -> Iterator[None]:
-        """Count a stream while it is open. Raises Problem 429 for one too many."""
-        who = visitor.token or visitor.principal.name
-        with self._lock:
-            if sum(self._open.values()) >= MOST or self._open.get(who, 0) >= MOST // 10:
-                raise Problem(429, "too many streams are open", "close some", headers={"retry-after": "5"})
-            self._open[who] = self._open.get(who, 0) + 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._open[who] -= 1
-                if not self._open[who]:
-                    del self._open[who]
-
-
 class Reader(NamedTuple):
     """Who reads a stream. ``after`` is where it begins: the number of the last event that was read."""
 
     visitor: Visitor
     access: Access
-    streams: Streams
     after: int
 
     def may_go_on(self) -> bool:
@@ -91,9 +61,8 @@ def the_reader(
     last: Annotated[str, Header(alias="Last-Event-ID", max_length=30)] = "",
 ) -> Reader:
     """Who reads, and from where: what the browser says of itself when it connects again goes before the address."""
-    state = request.app.state
     start = int(last) if last.isascii() and last.isdecimal() else after
-    return Reader(visitor, state.access, state.streams, start)
+    return Reader(visitor, request.app.state.access, start)
 
 
 HereReader = Annotated[Reader, Depends(the_reader)]
@@ -106,13 +75,13 @@ async def stream_events(
     """Stream the events of a run from the beginning, or after `Last-Event-ID`, as they become durable. The id of each
     is its number, its data the entry."""
     found = await asyncio.to_thread(_run_id, reader.visitor, project, run)
-    return _streaming(reader, _entries(reader, follower, found))
+    return _streaming(_entries(reader, follower, found))
 
 
 @router.get("/changes", response_class=StreamingResponse, responses=_EVENTS)
 async def stream_changes(reader: HereReader, project: HereProject, follower: HereFollower) -> StreamingResponse:
     """Stream a message whenever runs change: the number of runs of each status, and of the newest run."""
-    return _streaming(reader, _changes(reader, follower))
+    return _streaming(_changes(reader, follower))
 
 
 @router.get("/runs/{run}/log/stream", response_class=StreamingResponse, responses=_EVENTS)
@@ -127,16 +96,11 @@ async def stream_log(
     number of bytes read; `end` follows the last one."""
     watched = _Watched(reader.visitor, project, run, task, attempt)
     found = await asyncio.to_thread(watched.log)
-    return _streaming(reader, _written(reader, watched, found))
+    return _streaming(_written(reader, watched, found))
 
 
-def _streaming(reader: Reader, events: AsyncIterator[str]) -> StreamingResponse:
-    async def counted() -> AsyncIterator[str]:
-        with reader.streams.one_more(reader.visitor):
-            async for text in events:
-                yield text
-
-    return StreamingResponse(counted(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+def _streaming(events: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 def _message(data: Json, number: int, kind: str = "") -> str:
