@@ -12,9 +12,11 @@ from planrunner.service.api import (
     memory,
     plan_files,
     projects,
+    queue,
     runs,
     steering,
     streams,
+    triggers,
 )
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -28,5 +30,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     memory.router,
     editing.router,
     plan_files.router,
+    queue.router,
+    triggers.router,
+    triggers.hooks,
 )
 """Those of a task or a gate, whose names may have slashes, come after the ones that they could hide."""

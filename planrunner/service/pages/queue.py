@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -51,21 +52,23 @@ def _act(visitor: Visitor, form: Form) -> None:
     what = form.get("do", "")
     if what == "cancel":
         asking.cancel(form.get("run", ""), form.get("reason", ""))
-    elif what in ("pause", "go-on"):
-        if "admin" not in visitor.scopes:
-            raise Problem(403, "pausing and resuming the queue needs the scope `admin`")
-        if what == "pause":
-            asking.pause(form.get("reason", ""))
-        else:
-            asking.go_on()
     elif what == "fire":
         showing.fire_now(form.get("trigger", ""))
-    elif what == "pause-trigger":
-        showing.pause(form.get("trigger", ""))
-    elif what == "resume-trigger":
-        showing.go_on(form.get("trigger", ""))
+    elif what in _OF_ADMINS:
+        if "admin" not in visitor.scopes:
+            raise Problem(403, "pausing and resuming the queue or a trigger needs the scope `admin`")
+        _OF_ADMINS[what](form)
     else:
         raise UsageError(f"`{what}` is not something that this page does")
+
+
+_OF_ADMINS: dict[str, Callable[[Form], object]] = {
+    "pause": lambda form: asking.pause(form.get("reason", "")),
+    "go-on": lambda form: asking.go_on(),
+    "pause-trigger": lambda form: showing.pause(form.get("trigger", ""), form.get("reason", "")),
+    "resume-trigger": lambda form: showing.go_on(form.get("trigger", "")),
+}
+"""What a form of this page asks for that needs the scope ``admin``."""
 
 
 def _page(project: Project, visitor: Visitor, frame: Frame, problem: str = "") -> str:
