@@ -82,7 +82,11 @@ def trigger_line(one: Mapping[str, Json], now: float) -> TriggerLine:
         harmless(f"{one['plan']} · {one['what']}"),
         harmless(problem or told),
         "paused" if paused else moment(times[0], now) if times else "",
-        harmless(f"by {paused['by']}") if paused else ago(times[0], now) if times else "",
+        harmless(f"by {paused['by']}" + (f": {paused['reason']}" if paused["reason"] else ""))
+        if paused
+        else ago(times[0], now)
+        if times
+        else "",
         "bad" if problem else "pause" if paused else kind,
         state,
         bool(paused),
