@@ -13,6 +13,7 @@ ROOMS = (
     "app/checkpoints/test_files_put_back.py",
     "app/drafts/",
     "app/gates/",
+    "app/handoff/test_handoff_chromium.py",
     "app/history/test_histories.py",
     "app/history/test_replay_command.py",
     "app/proof/test_chaos.py",
