@@ -51,7 +51,7 @@ class Reading(NamedTuple):
             return None
         if size > TAIL:
             data = data.partition(b"\n")[2] or data
-        return Tail(task, attempt, data.decode("utf-8", "replace"), size - len(data))
+        return Tail(task, attempt, data.decode("utf-8", "replace"), size - len(data), size)
 
 
 class _Kept:

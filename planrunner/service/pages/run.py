@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from planrunner.app.history.show import logs, look, read_log
+from planrunner.app.history.artifacts import found, shown
 from planrunner.app.runs import rerun, rollback
 from planrunner.errors import UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
@@ -19,13 +18,16 @@ from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher
 from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
-from planrunner.service.tailing import Tailing, pieces
+from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import rendered
 from planrunner.views.page.run import Given, Permit, RunPage, embedded_data, run_page
 
 router = APIRouter(prefix="/{project}/runs", include_in_schema=False)
 
 Json = Any
+
+TEXT = 200_000
+"""Bytes of an artifact that are shown."""
 
 
 @router.get("/{run}", response_class=HTMLResponse)
@@ -76,56 +78,20 @@ def _retry(reading: Reading) -> Mapping[str, Json] | None:
         return None
 
 
-@router.get("/{run}/stream")
-async def stream(
-    request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower, run: str, after: int = 0
-) -> StreamingResponse:
-    """Says that the run has new entries, with the number of the last one, as server-sent events. What a reader was too
-    slow for is said once: it asks for the page as it is then."""
-
-    async def told() -> AsyncIterator[str]:
-        seen = after
-        yield "retry: 2000\n\n"
-        while await follower.beyond(run, seen):
-            seen = follower.summaries.last_seq(run)
-            yield f"id: {seen}\nevent: seq\ndata: {seen}\n\n"
-            if await request.is_disconnected():
-                return
-
-    return StreamingResponse(told(), media_type="text/event-stream")
-
-
-@router.get("/{run}/tail")
-async def tail(
-    request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower, run: str, task: str
-) -> StreamingResponse:
-    """What a task that runs prints, as it comes: ``reset`` with each attempt, ``text``, ``dropped`` where more came
-    than a reader takes, ``end``."""
-    tailing = Tailing(project.state, run, task)
-
-    async def told() -> AsyncIterator[str]:
-        async for name, data in pieces(tailing, lambda: follower.summaries.last_seq(run)):
-            yield f"event: {name}\ndata: {json.dumps(data) if name == 'text' else data}\n\n"
-            if await request.is_disconnected():
-                return
-
-    return StreamingResponse(told(), media_type="text/event-stream")
-
-
-@router.get("/{run}/log")
-def log(project: HereProject, visitor: HereVisitor, run: str, task: str = "", attempt: int | None = None) -> Response:
-    """The whole log of a task with all it holds, or of every task, as plain text."""
+@router.get("/{run}/artifacts/{digest}", response_class=HTMLResponse)
+def artifact(project: HereProject, visitor: HereVisitor, follower: HereFollower, run: str, digest: str) -> str:
+    """An artifact of the run: what it is and came from, its text where it is text, and the way to its bytes."""
     with behalf(visitor, project):
-        found = logs(look(run, project.state), task or None, attempt)
+        origin = shown(digest, project.state)
+        data = _beginning(digest, project.state) if origin.stored else b""
+    page = framed(follower, project, visitor, "runs")
+    return rendered("artifact.html", page, run=run, origin=origin, one=origin.version, text=text_of(data), most=TEXT)
 
-    def text() -> Iterator[bytes]:
-        for each in found:
-            yield f"── {each.task}, attempt {each.attempt}\n".encode()
-            yield from read_log(each)
-            yield b"\n"
 
-    safe = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-    return StreamingResponse(text(), media_type="text/plain; charset=utf-8", headers=safe)
+def _beginning(digest: str, state: str) -> bytes:
+    version, store = found(digest, state)
+    with store.open(version.sha256) as file:
+        return file.read(TEXT)
 
 
 @router.post("/{run}/pause")

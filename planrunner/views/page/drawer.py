@@ -13,14 +13,15 @@ from planrunner.machine.explain import why
 from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State
 from planrunner.plan.model import Task
+from planrunner.plan.tasks import tools_of
 from planrunner.redaction import masked
 from planrunner.views.artifacts import size_text
 from planrunner.views.failure import command_text
 from planrunner.views.page.burn import amount_text
-from planrunner.views.page.figures import anchor_of, duration, moment, plain
-from planrunner.views.page.outline import Row
+from planrunner.views.page.figures import anchor_of, count, duration, moment, plain
+from planrunner.views.page.outline import Row, item_name
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import Piece, Story
+from planrunner.views.page.story import Piece, Story, place_of
 from planrunner.views.run import account_object
 from planrunner.views.status import about, outputs_of
 
@@ -28,6 +29,9 @@ Json = Any
 
 TRIES = 24
 """Attempts and waits that a drawer lists; of more the last ones."""
+ITEMS = 100
+"""Items of a fan-out that its drawer shows."""
+_WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3, "retrying": 4}
 VALUE = 400
 """Characters of an output that are shown."""
 REASONS = 12
@@ -48,6 +52,8 @@ class Tail(NamedTuple):
     attempt: int
     text: str
     hidden: int = 0
+    size: int = 0
+    """Bytes of the log so far."""
 
 
 class Try(NamedTuple):
@@ -67,6 +73,14 @@ class Kept(NamedTuple):
     file: str
     meta: str
     address: str
+
+
+class Item(NamedTuple):
+    """An item of a fan-out."""
+
+    place: str
+    name: str
+    sign: Sign
 
 
 class Drawer(NamedTuple):
@@ -94,6 +108,9 @@ class Drawer(NamedTuple):
     gate: bool
     held: bool
     doubtful: bool
+    rounds: int
+    items: tuple[Item, ...]
+    items_said: str
 
 
 def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
@@ -123,7 +140,23 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
         task_state.gate is not None and task_state.gate.waits,
         number in state.containers,
         task_state.status == "in_doubt" or story.statuses.get(row.place) == "in_doubt",
+        task_state.inner.round if task.agent is not None and task_state.inner is not None else 0,
+        *_items(story, number),
     )
+
+
+def _items(story: Story, number: int) -> tuple[tuple[Item, ...], str]:
+    """The items of a fan-out: what is not well first, then the rest in their order; and how many there are."""
+    state = story.state
+    frame = state.tasks[number].inner
+    if frame is None or frame.kind != "items" or tools_of(state.specs[number]):
+        return (), ""
+    places = [(place_of(state.specs[at].id), at) for at in range(frame.first, frame.first + frame.size)]
+    places.sort(key=lambda each: _WORST.get(story.statuses.get(each[0], "pending"), len(_WORST)))
+    shown = places[:ITEMS]
+    said = count(len(places), "item") + (f", {len(shown)} of them shown" if len(shown) < len(places) else "")
+    made = (Item(place, item_name(state, at), task_sign(story.statuses.get(place, "pending"))) for place, at in shown)
+    return tuple(made), said
 
 
 def _pieces(story: Story, row: Row) -> list[Piece]:
@@ -164,6 +197,19 @@ def readable(text: str) -> str:
 
 _SAID_ELSEWHERE = ("attempt ", "its gate asks:", "for what has the digest", "gave ")
 """How the sentences begin that repeat what the drawer shows in another part."""
+
+
+def text_of(data: bytes) -> str | None:
+    """The text of some bytes, harmless; None for what is not text."""
+    if b"\0" in data:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 4:  # a character may be cut off at the end
+            return None
+        text = data.decode("utf-8", "ignore")
+    return readable(text)
 
 
 def _reasons(state: State, task: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from planrunner.escapes import harmless
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import frames, item_label
+from planrunner.machine.state import State
 from planrunner.views.containers import is_of_calls, name_inside
 from planrunner.views.page.figures import count
 from planrunner.views.page.signs import task_sign
@@ -94,19 +95,10 @@ class _Outline:
         owner = self.state.specs[frame.owner].id if frame.owner >= 0 else ""
         self.rows.append(Row(place_of(owner), f"{count(len(places), f'more {noun}')}: {words}", level))
 
-    def _name(self, number: int) -> str:
-        """A task as its row calls it: an item of a matrix by its values."""
-        frame = self.state.tasks[number].frame
-        if frame.kind == "items" and isinstance(frame.values, list):
-            value = frame.values[number - frame.first]
-            if item_label(self.state, number) and isinstance(value, dict):
-                return harmless(" ".join(map(str, value.values())))
-        return name_inside(self.state, number)
-
     def _row(self, place: str, numbers: tuple[int, ...], level: int) -> None:
         newest = numbers[-1]
         opened = [frame for number in numbers for frame in self.frames.get(number, ())]
-        self.rows.append(Row(place, self._name(newest), level, numbers))
+        self.rows.append(Row(place, item_name(self.state, newest), level, numbers))
         if not opened or (self.large and place not in self.lively and len(self.rows) > ROWS):
             return
         if is_of_calls(self.state, newest):
@@ -114,6 +106,16 @@ class _Outline:
             self.rows[-1] = self.rows[-1]._replace(tasks=(*numbers, *calls))
             return
         self._level(opened, level + 1)
+
+
+def item_name(state: State, number: int) -> str:
+    """A task as its row calls it: an item of a matrix by its values."""
+    frame = state.tasks[number].frame
+    if frame.kind == "items" and isinstance(frame.values, list):
+        value = frame.values[number - frame.first]
+        if item_label(state, number) and isinstance(value, dict):
+            return harmless(" ".join(map(str, value.values())))
+    return name_inside(state, number)
 
 
 def _lively(story: Story) -> set[str]:

@@ -27,6 +27,7 @@ from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.views.containers import end_text, progress_text
+from planrunner.views.page.agent import Agent, agents
 from planrunner.views.page.burn import Burn, burns
 from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
 from planrunner.views.page.figures import count, duration, moment
@@ -105,6 +106,7 @@ class RunPage(NamedTuple):
     path: str
     troubles: tuple[Trouble, ...]
     more_troubles: int
+    agents: tuple[Agent, ...]
     drawers: tuple[Drawer, ...]
     chosen: str
     hidden: int
@@ -183,6 +185,7 @@ def run_page(given: Given) -> RunPage:
         path=path_text(story),
         troubles=tuple(failed),
         more_troubles=more,
+        agents=tuple(story.once("agents", lambda: agents(story))),
         drawers=tuple(drawers),
         chosen=chosen,
         hidden=sum(1 for row in rows if not row.tasks),

@@ -122,7 +122,7 @@ function morph(old, fresh) {
     if (name === 'value' && old.id === 'moment') continue;
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
-  for (const {name} of [...old.attributes]) if (!fresh.hasAttribute(name) && !['open', 'data-icon', 'hidden'].includes(name)) old.removeAttribute(name);
+  for (const {name} of [...old.attributes]) if (!fresh.hasAttribute(name) && !['open', 'data-icon', 'hidden', 'data-following'].includes(name)) old.removeAttribute(name);
   if (old.dataset.following !== undefined) return;
   const known = new Map(), kept = new Set();
   for (const child of old.childNodes) { const key = keyOf(child); if (key && !known.has(key)) known.set(key, child); }
@@ -171,15 +171,12 @@ async function reload(clean = false) {
 
 let pending = 0;
 function listen() {
-  const stream = new EventSource(run.dataset.address + '/stream?after=' + run.dataset.seq);
+  const stream = new EventSource(`${run.dataset.api}/events/stream?after=${run.dataset.seq}`);
   const lost = $('.verdict.lost');
-  stream.addEventListener('seq', () => {
-    if (lost) lost.hidden = true;
-    if (!pending) pending = setTimeout(() => { pending = 0; reload(); }, Math.max(120, 4 * lastTook));
-  });
-  stream.addEventListener('open', () => { if (lost && !lost.hidden) { lost.hidden = true; reload(); } });
+  stream.addEventListener('message', () => { if (!pending) pending = setTimeout(() => { pending = 0; reload(); }, Math.max(120, 4 * lastTook)); });
+  stream.addEventListener('open', () => { if (!lost.hidden) { lost.hidden = true; reload(); } });
   stream.addEventListener('error', () => {
-    if (!lost || !lost.hidden) return;
+    if (!lost.hidden) return;
     $('[data-lost]', lost).textContent = clock(Date.now() / 1000);
     lost.hidden = false;
   });
@@ -188,26 +185,22 @@ function listen() {
 
 // ---- the log of the open task, as it is written
 let tail = null, followed = '';
+const printable = text => text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?/g, '').replace(/[^\n]*\r(?!\n)/g, '').replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '');
 function follow() {
   const one = chosen(), pre = one && $('pre[data-log]', one);
-  const going = pre && $('.live .st', one)?.dataset.s === 'run' ? pre.dataset.log : '';
+  const going = pre && $('.live .st', one)?.dataset.s === 'run' ? `${pre.dataset.log} ${pre.dataset.attempt}` : '';
   if (going === followed) return;
   tail?.close(); tail = null; followed = going;
   for (const each of $$('pre[data-following]')) delete each.dataset.following;
   if (!going) return;
   pre.dataset.following = '';
-  tail = new EventSource(`${run.dataset.address}/tail?task=${encodeURIComponent(going)}`);
-  tail.addEventListener('reset', () => { pre.textContent = ''; });
-  tail.addEventListener('text', event => {
+  const query = new URLSearchParams({task: pre.dataset.log, attempt: pre.dataset.attempt, after: pre.dataset.size});
+  tail = new EventSource(`${run.dataset.api}/log/stream?${query}`);
+  tail.addEventListener('message', event => {
     const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
-    pre.append(JSON.parse(event.data));
-    while (pre.childNodes.length > 400) pre.firstChild.remove();
+    pre.append(printable(JSON.parse(event.data).text));
+    for (let more = pre.childNodes.length - 500; more > 0; more--) pre.firstChild.remove();
     if (end) pre.scrollTop = pre.scrollHeight;
-  });
-  tail.addEventListener('dropped', event => {
-    const note = document.createElement('span');
-    note.className = 'out'; note.textContent = `${event.data} dropped\n`;
-    pre.append(note);
   });
   tail.addEventListener('end', () => { tail?.close(); tail = null; });
 }
@@ -217,4 +210,4 @@ collect();
 const asked = new URLSearchParams(location.search).get('at');
 if (asked !== null) range.value = Math.max(0, story.moments.findLastIndex(m => m[0] <= +asked));
 show();
-if (run.dataset.address && location.protocol.startsWith('http')) { listen(); follow(); }
+if (run.dataset.api && location.protocol.startsWith('http')) { listen(); follow(); }
