@@ -12,6 +12,7 @@ from planrunner.cli.settings import messages
 from planrunner.errors import OK
 from planrunner.service.access import Access
 from planrunner.service.context import Project
+from planrunner.service.logs import Log
 from planrunner.service.projects import projects_at
 from planrunner.service.server import Listening, listen, serve
 
@@ -25,9 +26,10 @@ PORT = 8421
     "--port", default=PORT, type=click.IntRange(0, 65535), metavar="N", help="Port (default: 8421; 0: a free one)."
 )
 @click.option("--name", "names", multiple=True, metavar="HOST", help="Answer to this host name too; may be repeated.")
+@click.option("--log", metavar="FILE", help="Append a line of JSON for each request to FILE (-: standard error).")
 @click.pass_context
 def serve_command(
-    ctx: click.Context, /, directories: tuple[str, ...], host: str, port: int, names: tuple[str, ...]
+    ctx: click.Context, /, directories: tuple[str, ...], host: str, port: int, names: tuple[str, ...], log: str | None
 ) -> int:
     """Serve a page and an HTTP API for one project or several. Without DIR it is the project of the working directory.
 
@@ -39,14 +41,14 @@ def serve_command(
     """
     given = given_settings(ctx)
     projects = projects_at(directories, given.state)
-    place = listen(host, port, names)
+    place, lines = listen(host, port, names), Log(log)
     screen = messages(given)
 
     def told(access: Access) -> None:
         screen.write("\n".join(_lines(projects, place, access, names)) + "\n")
         sys.stderr.flush()
 
-    serve(projects, place, told)
+    serve(projects, place, told, lines)
     return OK
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
-from planrunner.service import health
+from planrunner.service import health, metrics
 from planrunner.service.api import routers as api
 from planrunner.service.context import Project
 from planrunner.service.drafting import Drafts
@@ -21,6 +21,7 @@ from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    metrics.router,
     *api.ROUTERS,
     entry.router,
     lists.router,

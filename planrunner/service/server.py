@@ -7,6 +7,7 @@ import functools
 import ipaddress
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +24,9 @@ from planrunner.service.context import Project
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.idempotency import Idempotency
 from planrunner.service.launch import Launcher
+from planrunner.service.logs import Log, Logged
 from planrunner.service.peers import user_of
+from planrunner.service.reports import Reports, Told
 
 HEAD_SECONDS = 15.0
 """Seconds in which the head of a request has to arrive."""
@@ -67,16 +70,18 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
     return Listening(opened, f"http://{shown}:{bound}", local, tuple(sorted(known)))
 
 
-def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None]) -> None:
+def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None], log: Log) -> None:
     """Serve until SIGTERM or SIGINT. ``ready`` is called once requests are answered."""
     share_process()
+    log.take_over()
     access = Access(f"planrunner-{place.socket.getsockname()[1]}", os.geteuid() if place.is_local else None)
     app = make_app(projects)
     app.state.access = access
     app.state.stopping = False
     app.state.launcher = launcher = Launcher(projects)
+    app.state.reports = reports = Reports(projects, Told(app.state.followers, place.address, _say))
     config = uvicorn.Config(
-        Guard(Idempotency(app), access, place.hosts, Limits()),
+        Logged(Guard(Idempotency(app), access, place.hosts, Limits()), log),
         http=_Connection,
         ws="none",
         log_config=None,
@@ -90,10 +95,16 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     )
     try:
         launcher.start_work()
+        reports.start()
         _Server(config, lambda: ready(access), app).run(sockets=[place.socket])
     finally:
-        app.state.followers.close()
         launcher.close()
+        reports.close()
+        app.state.followers.close()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 class _Server(uvicorn.Server):

@@ -103,6 +103,21 @@ class Positions:
         return StorageFailed(f"`{self._path}` failed: {error}", "free some space, or move the file away")
 
 
+def read_kept(state: str, reader: str) -> Json:
+    """What a reader keeps, for a process that does not move positions; None where there is nothing yet. Raises
+    StorageFailed."""
+    path = os.path.join(state, FILE)
+    if not os.path.exists(path):
+        return None
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA query_only=ON")
+            kept = connection.execute("SELECT value FROM kept WHERE reader = ?", (reader,)).fetchone()
+    except sqlite3.Error as error:
+        raise StorageFailed(f"`{path}` failed: {error}") from error
+    return None if kept is None else read_json(kept[0])
+
+
 class OnlyOne:
     """The right to move positions: one process at a time has it, and the kernel frees it when that one dies."""
 

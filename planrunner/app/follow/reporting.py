@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.app.follow.feed import Feed, Reader
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.measures import Measures
+from planrunner.app.follow.positions import read_kept
 from planrunner.app.follow.standing import Standing, standing_of
 from planrunner.app.follow.telemetry import OFF, exporters, telemetry_of
 from planrunner.app.notices.outlet import Sender, outlets
@@ -66,6 +67,14 @@ class Reporting:
         delivered = self.feed.once()
         sent = self._exporters.metrics is None or self._exporters.metrics.export()
         return delivered and sent
+
+    def counted(self) -> Measures:
+        """The measures up to a second ago, also where another process counts."""
+        if self.feed.is_at_work:
+            return self.measures
+        measures = Measures()
+        measures.restore(read_kept(self._follower.state, measures.name))
+        return measures
 
     def standing(self) -> Standing:
         """How the project stands this moment."""

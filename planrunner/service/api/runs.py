@@ -56,10 +56,20 @@ Key = Annotated[
         description="A text of your choice: the same request with the same key is carried out once.",
     ),
 ]
+TraceParent = Annotated[
+    str, Header(max_length=200, description="The span in which the run is started, by W3C Trace Context.")
+]
 
 
 @router.post("/runs", status_code=202, responses=shaped("The id of the run.", "run_id", status=202))
-def start(body: Start, visitor: Runner, project: HereProject, launcher: HereLauncher, key: Key = "") -> Answer:
+def start(
+    body: Start,
+    visitor: Runner,
+    project: HereProject,
+    launcher: HereLauncher,
+    key: Key = "",
+    traceparent: TraceParent = "",
+) -> Answer:
     """Start a run. It is in the queue when the answer comes, and runs as soon as a slot is free."""
     if body.trust and "admin" not in visitor.scopes:
         raise Problem(403, "to trust a plan needs the scope `admin`")
@@ -72,6 +82,7 @@ def start(body: Start, visitor: Runner, project: HereProject, launcher: HereLaun
         seed=body.seed,
         trust=body.trust,
         forced=body.force,
+        traceparent=traceparent,
     )
     return Answer(launcher.start(visitor, project, Order(request, "api", body.priority, key)), 202)
 
