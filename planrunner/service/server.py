@@ -55,7 +55,7 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
         )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        opened = socket.socket(family)
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: else nothing is sent at once
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host, port))
         opened.listen(1024)
