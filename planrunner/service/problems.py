@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Match, Route
 
 from planrunner.errors import (
     Denied,
@@ -137,7 +138,19 @@ def _below(problem: Problem, root: str) -> Problem:
 def _of_framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = f"there is nothing at `{request.url.path}`" if error.status_code == 404 else str(error.detail)
-    return _answered(request, Problem(error.status_code, detail, headers=error.headers))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["allow"] = ", ".join(sorted(_methods(request)))
+        detail = f"`{request.url.path}` takes {headers['allow']}, not {request.method}"
+    return _answered(request, Problem(error.status_code, detail, headers=headers))
+
+
+def _methods(request: Request) -> set[str]:
+    """The methods that an address takes; the framework names those of its first route alone."""
+    routes: list[Route] = request.app.state.routes
+    return {
+        method for route in routes if route.matches(request.scope)[0] is not Match.NONE for method in route.methods or ()
+    }
 
 
 def _malformed(request: Request, error: Exception) -> Response:

@@ -1,0 +1,85 @@
+"""The whole API under requests made from its own description: no fault, no answer that the description does not have."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from serving import Served, make_project, serving
+
+RELEASE = """\
+plan: release
+title: The plan of the examples
+params:
+  version: {type: string, default: 1.0.0}
+tasks:
+  - id: build
+    run: echo {{ params.version }}
+    timeout: 10s
+"""
+
+NAMES = """\
+[parameters]
+"path.project" = "shop"
+"path.run" = ["{waits}", "{done}", "last"]
+"path.gate" = ["sign", "none"]
+"path.task" = ["work", "one"]
+"path.path" = ["plans/release.yaml", "plans/quick.yaml"]
+"""
+"""Names that exist, without which every address would be one that is not there."""
+
+ANSWERS = """\
+[checks]
+positive_data_acceptance.enabled = false
+"""
+"""A request that fits the description may still name what is not there, or ask for what the run does not allow."""
+
+MEMORY = 600 << 20
+"""Bytes that the service may have in memory afterwards."""
+
+
+def fuzzed(tmp_path: Path, phases: str, examples: int, names: bool = True) -> None:
+    """Run schemathesis against a service of its own, and look at the service afterwards."""
+    folder = make_project(tmp_path / "shop")
+    (folder / "plans" / "release.yaml").write_text(RELEASE, encoding="utf-8")
+    with serving(folder) as served:
+        served.token = served.make_token("fuzz", "--scope", "admin")
+        waits, done = served.start("plans/asks.yaml"), served.start("plans/quick.yaml")
+        served.settled(waits)
+        served.settled(done)
+        settings = tmp_path / "schemathesis.toml"
+        settings.write_text(ANSWERS + (NAMES.format(waits=waits, done=done) if names else ""), encoding="utf-8")
+        words = ["schemathesis", "--config-file", str(settings), "run", f"{served.address}/api/v1/openapi.json"]
+        words += ["--checks", "all", "--phases", phases, "--max-examples", str(examples), "--generation-deterministic"]
+        words += ["--continue-on-failure", "--request-timeout", "60", "-H", f"Authorization: Bearer {served.token}"]
+        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
+        assert served.get("/livez").status == 200
+        assert served.run(done)["status"] in ("completed", "rolled_back")
+        assert _memory(served) < MEMORY
+
+
+def test_the_examples_of_the_description_are_answered_as_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis")
+    fuzzed(tmp_path, "examples", 1)
+
+
+@pytest.mark.slow
+def test_every_answer_at_names_that_exist_is_one_that_the_description_has(tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis")
+    fuzzed(tmp_path, "examples,coverage,fuzzing", 30)
+
+
+@pytest.mark.slow
+def test_every_answer_at_names_from_nowhere_is_one_that_the_description_has(tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis")
+    fuzzed(tmp_path, "coverage,fuzzing", 30, names=False)
+
+
+def _memory(served: Served) -> int:
+    """Bytes of memory that the service has."""
+    for line in Path(f"/proc/{served.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0
