@@ -158,7 +158,7 @@ def test_a_run_starts_with_the_values_of_the_form(served: Served) -> None:
     assert answer.status == 303
     run = answer.headers["location"].rpartition("/")[2]
     assert served.settled(run)["params"] == {"word": "hello"}
-    assert 'value="hello"' in page(served, f"start?of={run}").text
+    assert 'value="hello"' in page(served, f"start?like={run}").text
 
 
 def test_a_run_that_cannot_start_says_why_beside_the_form(served: Served) -> None:

@@ -104,7 +104,9 @@ class _Parts:
         yield of_text("postmortem.json", "the postmortem as data", told)
         yield from self._plans()
         yield of_text("decisions.md", "what people decided", _decisions_text(self.decisions))
-        yield of_text("decisions.json", "the decisions as data", _lines([decision_object(one) for one in self.decisions]))
+        yield of_text(
+            "decisions.json", "the decisions as data", _lines([decision_object(one) for one in self.decisions])
+        )
         yield from self._evidence()
         yield from self._artifacts()
         yield from self._logs()

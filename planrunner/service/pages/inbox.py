@@ -57,11 +57,17 @@ class Here(NamedTuple):
 
 @router.get("/inbox", response_class=HTMLResponse)
 def inbox(
-    project: HereProject, visitor: HereVisitor, follower: HereFollower, show: str = "mine", after: int = 0
+    project: HereProject,
+    visitor: HereVisitor,
+    follower: HereFollower,
+    show: str = "mine",
+    after: int = 0,
+    run: str = "",
 ) -> str:
-    """What waits; the first of it is shown as a whole."""
+    """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
     here = Here(project, visitor, follower)
-    every = list(_items(here))
+    every = [each for each in _items(here) if run in ("", each.run)]
+    show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
     first = wanted[after] if after < len(wanted) else None
     if first is None:

@@ -42,18 +42,18 @@ def start_form(
     visitor: HereVisitor,
     follower: HereFollower,
     plan: str = "",
-    of: str = "",
+    like: str = "",
     q: str = "",
 ) -> str:
-    """The plans, and the form of one. ``of`` is a run whose plan and parameters are taken over; values in the address
+    """The plans, and the form of one. ``like`` is a run whose plan and parameters are taken over; values in the address
     (``p.NAME``) come before those."""
     given = {key[len(PREFIX) :]: value for key, value in request.query_params.items() if key.startswith(PREFIX)}
-    if of:
-        plan, known = _of_run(project, visitor, of)
+    if like:
+        plan, known = _of_run(project, visitor, like)
         given = {**known, **given}
     frame = framed(follower, project, visitor, "runs")
     return _page(
-        project, visitor, frame, {"plan": plan, "of": of, "given": given, "q": q, **_priority(request.query_params)}
+        project, visitor, frame, {"plan": plan, "like": like, "given": given, "q": q, **_priority(request.query_params)}
     )
 
 
@@ -84,7 +84,7 @@ def start(
     """Start a run with the values of the form."""
     path = form.get("plan", "")
     given = {key[len(PREFIX) :]: value for key, value in form.items() if key.startswith(PREFIX)}
-    asked = {"plan": path, "of": form.get("of", ""), "given": given, **_priority(form)}
+    asked = {"plan": path, "like": form.get("like", ""), "given": given, **_priority(form)}
     try:
         values = given_of(form, PREFIX, _plan(project, visitor, path).params)
         request = ExecRequest(plan_of(project, path), tuple(values.items()))
@@ -147,7 +147,7 @@ def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Jso
         plans=[plan for plan in plans if all(word in f"{plan.title} {plan.path}".lower() for word in query.split())],
         query=query,
         may="run" in visitor.scopes,
-        rerun_of=asked["of"],
+        rerun_of=asked["like"],
         priority=asked["priority"],
         **values,
     )

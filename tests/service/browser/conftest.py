@@ -1,0 +1,80 @@
+"""A browser, a service with a project to look at, and pages that tell of every fault of their scripts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from browsing import PLANS, Shop
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from serving import serving
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    if PROGRAM is None:
+        pytest.skip("there is no chromium here: the pages are not looked at")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Shop]:
+    """A service with a project on which something has happened."""
+    folder = tmp_path_factory.mktemp("work") / "shopfront"
+    (folder / "plans").mkdir(parents=True)
+    (folder / "planrunner.yaml").write_text(
+        "scheduler: {max_concurrency: 8}\n"
+        "triggers:\n  nightly: {cron: '0 22 * * 1-5', timezone: Europe/Berlin, plan: plans/smoke.yaml}\n"
+    )
+    for name, text in PLANS.items():
+        (folder / "plans" / f"{name}.yaml").write_text(text.lstrip())
+    with serving(folder) as served:
+        runs = {
+            "asks": served.start("plans/release.yaml"),
+            "way": served.start("plans/price-import.yaml"),
+            "failed": served.start("plans/smoke.yaml"),
+            "fine": served.start("plans/smoke.yaml", params={"fail": False}),
+        }
+        for run in runs.values():
+            served.settled(run)
+        yield Shop(served, **runs)
+
+
+@pytest.fixture
+def visit(browser: Browser, shop: Shop) -> Iterator[Callable[..., Page]]:
+    """Opens pages of the project: ``visit(path, dark=True, phone=True, script=False)``. What a script does wrong fails
+    the test at its end."""
+    contexts: list[BrowserContext] = []
+    faults: list[str] = []
+
+    def opened(path: str, *, dark: bool = False, phone: bool = False, script: bool = True) -> Page:
+        context = browser.new_context(
+            viewport={"width": 390, "height": 800} if phone else {"width": 1280, "height": 800},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=script,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
+        page.on(
+            "console",
+            lambda said: (
+                faults.append(f"{page.url}: {said.text}")
+                if said.type == "error" and "Failed to load resource" not in said.text
+                else None
+            ),
+        )
+        page.goto(f"{shop.address}/{path}" if not path.startswith("/") else f"{shop.served.address}{path}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not faults
