@@ -17,6 +17,7 @@ from planrunner.service.pages import compare as compare_pages
 from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
 from planrunner.service.problems import catch_problems
+from planrunner.service.scopes import tell_scopes
 from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -57,6 +58,7 @@ def make_app(served: Sequence[Project]) -> FastAPI:
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)
     app.state.routes = [route for router in ROUTERS for route in router.routes]
+    tell_scopes(ROUTERS)
     for router in ROUTERS:
         app.include_router(router)
     return app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple
 
@@ -71,18 +71,23 @@ def the_project(seen: SeenProjects, project: str) -> Project:
 HereProject = Annotated[Project, Depends(the_project)]
 
 
-def _needs(scope: Scope) -> Callable[[HereVisitor], Visitor]:
-    def visitor_who_may(visitor: HereVisitor) -> Visitor:
-        return _allowed(visitor, scope)
+class Needs:
+    """Asks for a visitor who has a scope. Raises Problem 403 for any other."""
 
-    return visitor_who_may
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def __call__(self, visitor: HereVisitor) -> Visitor:
+        return _allowed(visitor, self.scope)
 
 
-Runner = Annotated[Visitor, Depends(_needs("run"))]
+Runner = Annotated[Visitor, Depends(Needs("run"))]
 """Who asks, and may start and steer runs and write plans."""
-Decider = Annotated[Visitor, Depends(_needs("decide"))]
+Decider = Annotated[Visitor, Depends(Needs("decide"))]
 """Who asks, and may decide gates."""
-Admin = Annotated[Visitor, Depends(_needs("admin"))]
+Admin = Annotated[Visitor, Depends(Needs("admin"))]
 """Who asks, and may change what the service does."""
 
 

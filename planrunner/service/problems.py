@@ -149,7 +149,10 @@ def _methods(request: Request) -> set[str]:
     """The methods that an address takes; the framework names those of its first route alone."""
     routes: list[Route] = request.app.state.routes
     return {
-        method for route in routes if route.matches(request.scope)[0] is not Match.NONE for method in route.methods or ()
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
     }
 
 

@@ -18,6 +18,8 @@ import pytest
 from serving import Answer, Served, make_project, serving, stopped
 
 from planrunner.safety import tokens
+from planrunner.service.app import ROUTERS
+from planrunner.service.scopes import addresses, scope_of
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +200,22 @@ def test_a_missing_extra_is_named() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, "planrunner[serve]" in ran.stderr) == (5, True), ran.stderr
+
+
+READING = {
+    ("POST", "/plans/validate"), ("POST", "/plans/preview"), ("POST", "/plans/complete"), ("POST", "/plans/format"),
+    ("POST", "/plans/fix"), ("POST", "/look"), ("POST", "/suggest"), ("POST", "/reformat"), ("POST", "/sign-out"),
+    ("POST", "/rerun/preview"), ("POST", "/rollback/preview"), ("POST", "/revise/preview"),
+}  # fmt: skip
+"""Requests with a body that change nothing of a project."""
+UNPROVEN = {"/livez", "/readyz", "/sign-in", "/hooks/{project}/{trigger}"}
+"""Addresses that no token is asked for at; a webhook proves itself by its signature."""
+
+
+def test_every_address_asks_for_a_scope_and_more_than_reading_for_a_change() -> None:
+    for route in addresses(ROUTERS):
+        scope = scope_of(route)
+        assert (scope is None) == (route.path in UNPROVEN), route.path
+        for method in route.methods - {"GET", "HEAD"}:
+            reads = any(route.path.endswith(end) and method == how for how, end in READING)
+            assert (scope == "read") == reads or scope is None, (method, route.path, scope)

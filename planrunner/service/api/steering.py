@@ -104,7 +104,7 @@ def cancel(body: Cancel, visitor: Runner, project: HereProject, launcher: HereLa
 
 
 @router.post("/runs/{run}/budget", responses=_STEERED)
-def extend(body: More, visitor: Runner, project: HereProject, run: Name) -> Answer:
+def extend(body: More, visitor: Decider, project: HereProject, run: Name) -> Answer:
     """Add to limits of a run."""
     asked: dict[str, Json] = {"add": body.add, "reason": body.reason, "scope": body.task}
     return _told(steered(visitor, project, run, "budget", asked))
