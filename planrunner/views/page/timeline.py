@@ -45,9 +45,10 @@ class Lane(NamedTuple):
     bars: tuple[Bar, ...]
     text: str
     more: str
-    end: float
+    text_x: float
+    before: bool
+    """Whether the text ends at its place, for want of room behind the last bar."""
     label: str
-    held: bool
 
 
 def busy(story: Story, now: float) -> list[tuple[float, float]]:
@@ -68,7 +69,7 @@ def lanes(story: Story, rows: Iterable[Row], scale: Scale, now: float) -> list[L
 def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     state = story.state
     if not row.tasks:
-        return Lane("", row.name, row.level, task_sign("pending"), (), "", "", 0.0, row.name, False)
+        return Lane("", row.name, row.level, task_sign("pending"), (), "", "", 0.0, False, row.name)
     sign = task_sign(story.statuses.get(row.place, "pending"))
     paths = [state.specs[number].id for number in row.tasks]
     pieces = sorted((piece for path in paths for piece in story.pieces.get(path, ())), key=lambda piece: piece.began)
@@ -77,15 +78,27 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     lasted = sum(piece.lasted(now) for piece in attempts)
     text = duration(lasted) if attempts else duration(sum(p.lasted(now) for p in pieces if p.kind == "span")) or ""
     more = f" · {count(len(attempts), 'attempt')}" if len(attempts) > 1 else ""
-    end = max((bar.x + bar.width for bar in bars), default=0.0)
+    text_x, before = _room(bars)
     gate = next((piece for piece in reversed(pieces) if piece.kind == "gate"), None)
     if gate is not None and not attempts:
         text, more = _gate_text(state, row.task), ""
     said = "; ".join(_said(piece, now) for piece in pieces[-8:]) or sign.word.lower()
-    held = row.task in state.containers
-    return Lane(
-        row.place, row.name, row.level, sign, bars, text if pieces else "", more, end, f"{row.name}: {said}", held
-    )
+    shown = text if pieces else ""
+    return Lane(row.place, row.name, row.level, sign, bars, shown, more, text_x, before, f"{row.name}: {said}")
+
+
+def _room(bars: Sequence[Bar]) -> tuple[float, bool]:
+    """Where the text of a row stands: behind the last bar, else before the last or the first one where there is
+    room; and whether it ends there."""
+    end = max((bar.x + bar.width for bar in bars), default=0.0)
+    if end <= 82:
+        return end, False
+    last = max(bars, key=lambda bar: bar.x)
+    reached = max((bar.x + bar.width for bar in bars if bar is not last), default=0.0)
+    if last.x - reached > 12:
+        return last.x, True
+    first = min(bar.x for bar in bars)
+    return (first, True) if first > 12 else (end, False)
 
 
 def _gate_text(state: State, number: int) -> str:
@@ -146,12 +159,20 @@ def critical_path(story: Story) -> frozenset[tuple[str, str]]:
             inner = state.tasks[number].inner
             if inner is not None and inner.kind != "items":
                 todo.append(inner)
-            before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
-            earlier = _last(state, before)
+            earlier = _last(state, _before(state, number))
             if earlier >= 0:
                 edges.add((place_of(state.specs[earlier].id), place_of(state.specs[number].id)))
             number = earlier
     return frozenset(edges)
+
+
+def _before(state: State, number: int) -> Sequence[int]:
+    """The tasks that one waited for; under ``finally`` those of the main part."""
+    shape, frame = state.shape, state.tasks[number].frame
+    before = [*shape.needs[number], *(route.source for route in shape.routes_in.get(number, ()))]
+    if before or not state.specs[number].finally_:
+        return before
+    return [at for at in range(frame.first, frame.first + frame.size) if not state.specs[at].finally_]
 
 
 def _last(state: State, numbers: Sequence[int]) -> int:
@@ -176,8 +197,7 @@ def path_text(story: Story) -> str:
     number = _last(state, range(state.top.first, state.top.first + state.top.size))
     while number >= 0:
         names.append(label(state, number))
-        before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
-        number = _last(state, before)
+        number = _last(state, _before(state, number))
     names.reverse()
     return ", ".join(names if len(names) <= 12 else [*names[:4], "…", *names[-6:]])
 
