@@ -48,6 +48,8 @@ ROOMS = (
     "fuzz/",
     "journal/test_journal_kill.py",
     "knowledge/test_artifacts_collecting.py",
+    "mcpserver/test_mcp_acting.py",
+    "mcpserver/test_mcp_http.py",
     "packaging/",
     "plan/test_expr_evaluate.py::test_whatever_the_tree_and_the_values_the_only_exception_is_ours",
     "plan/test_plan_schema.py::test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with",
@@ -70,6 +72,8 @@ ROOMS = (
     "security/test_file_scopes.py::test_what_is_copied_needs_to_be_readable_and_not_writable",
     "security/test_python_scan.py::test_any_depth_has_an_answer",
     "security/test_rights_narrow.py::test_a_run_that_goes_on_is_not_given_what_was_denied_at_its_start",
+    "shell/test_shell_lines.py",
+    "shell/test_shell_terminal.py",
     "simulation/",
 )
 """Beginnings of the names of tests, below ``tests``."""

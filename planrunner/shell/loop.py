@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -70,7 +71,8 @@ OWN: tuple[tuple[str, str], ...] = (
 """The commands of the shell itself, each with what it does."""
 
 _AT_HAND = ("show", "logs", "events", "resume", "retry", "pause")
-"""Commands that mean the run at hand where no arguments follow."""
+"""Commands that mean the run at hand where no run follows."""
+_RUN = re.compile(r"last|\d{8}(-.*)?")
 _DEEPEST = 10
 """Aliases of aliases."""
 _LISTED = 20
@@ -170,8 +172,8 @@ class Shell:
             close = nearest(name, [*(known for known, _ in self.commands.table), *_OWN, *self.aliases])
             if close is not None:
                 raise UsageError(f"no command `{name}`, did you mean `{close}`?", "`help` lists the commands")
-        if name in _AT_HAND and not arguments and self.session.run:
-            arguments = [self.session.run]
+        if name in _AT_HAND and self.session.run and not _names_run(arguments):
+            arguments = [self.session.run, *arguments]
         return self._run([name, *arguments])
 
     def _run(self, words: Sequence[str]) -> int:
@@ -195,7 +197,7 @@ class Shell:
             self.session.choose(run)
             return attach(run, self._place.state, self._place.screen)
         except KeyboardInterrupt:
-            self.say(f"left run {run}; `attach` shows it again")
+            self.say(f"\nleft run {run}; `attach` shows it again")
             return OK
 
     def _step(self, arguments: Sequence[str]) -> int:
@@ -312,6 +314,11 @@ def _words(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError as error:
         raise UsageError(f"the line cannot be split into words: {str(error).lower()}") from None
+
+
+def _names_run(arguments: Sequence[str]) -> bool:
+    """Whether a run is among the words, or a word that may be one: the first, or what looks like the id of a run."""
+    return bool(arguments) and (arguments[0][:1] != "-" or any(map(_RUN.fullmatch, arguments)))
 
 
 def _number(arguments: Sequence[str], usage: str) -> int:

@@ -21,7 +21,7 @@ from planrunner.shell.breakpoints import Breakpoint, Moment, breakpoint_of
 from planrunner.shell.recording import Recording
 from planrunner.views.progress.jsonl import entry_text
 from planrunner.views.progress.lines import line_of
-from planrunner.views.terminal import Terminal, plural
+from planrunner.views.terminal import Terminal, cut, plural
 from planrunner.views.tree import tree
 
 Json = Any
@@ -196,7 +196,7 @@ class Stepper:
         around, here = _count(rest or "5"), self.recording.position
         for position in range(max(1, here - around), min(len(self.recording.entries), here + around) + 1):
             mark = ">" if position == here else " "
-            yield f"{mark} {_told(self.recording.entries[position - 1])}"
+            yield self._cut(f"{mark} {_told(self.recording.entries[position - 1])}")
 
     def _help(self, rest: str) -> Lines:
         width = max(len(usage) for usage, _ in HELP)
@@ -211,8 +211,11 @@ class Stepper:
         entry = self.recording.entry
         if entry is None:
             return f"at the beginning of run {self.recording.run_id}"
-        told = line_of(self._screen, self.recording.state, entry)
-        return f"{_told(entry)}\n      {told}" if told else _told(entry)
+        told, first = line_of(self._screen, self.recording.state, entry), self._cut(_told(entry))
+        return f"{first}\n      {told}" if told else first
+
+    def _cut(self, text: str) -> str:
+        return cut(text, self._screen.edge(), self._screen.unicode)
 
     def _end(self) -> Lines:
         if self.recording.is_over:

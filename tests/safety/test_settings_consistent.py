@@ -81,11 +81,6 @@ def test_a_profile_may_bring_what_an_agent_names_and_is_held_to_names_too(found)
     assert [each[1] for each in found(wrong) if each[0] == "PLAN841"] == ["slow"]
 
 
-def test_what_this_version_does_not_use_is_said_for_each_key_of_the_scheduler(found) -> None:
-    text = "scheduler: {max_parallel: 2, enabled: true, rate_limit: {requests_per_minute: 5}}\n"
-    assert [each[1] for each in found(text)] == ["enabled", "rate_limit"]
-
-
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
@@ -111,15 +106,17 @@ def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: s
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("scheduler: {rate_limit: {requests_per_minute: 60, burst: 10}}\n", "rate_limit"),
-    ],
-)
-def test_a_setting_that_nothing_goes_by_yet_says_so(found, text: str, place: str) -> None:
-    [(code, where, message)] = found(text)
-    assert (code, where) == ("PLAN845", place) and "does nothing yet" in message
+def test_a_setting_that_nothing_goes_by_yet_says_so(found) -> None:
+    [(_, where, message)] = [each for each in found("workflow: {plan: p.yaml}\n") if each[0] == "PLAN845"]
+    assert where == "workflow"
+    assert "does nothing yet" in message
+
+
+def test_a_profile_of_the_shell_names_a_profile_that_there_is(found) -> None:
+    assert not found("profiles: {ci: {}}\ncli_profiles: {editor: {profile: ci, aliases: {go: exec p}, start: [runs]}}\n")
+    [(code, where, message)] = found("profiles: {ci: {}}\ncli_profiles: [{id: editor, profile: ic}]\n")
+    assert (code, where) == ("PLAN841", "ic")
+    assert "did you mean `ci`?" in message
 
 
 @pytest.mark.parametrize("said", ["false", "true", "{revisions: 2}"])
