@@ -4,6 +4,7 @@ not done yet."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -161,6 +162,10 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
     elif section == "workflow":
         yield from _plan("`workflow`", value if isinstance(value, Scalar) else _value(value, "plan"), directory)
     elif section == "triggers":
+        for key in _keys(value):
+            if not _TRIGGER_NAME.fullmatch(str(key.value)):
+                help_ = "it stands in addresses: use letters, digits, hyphens and underscores"
+                yield Diagnostic("PLAN006", f"`{key.value}` cannot name a trigger", key.span, help=help_)
         for trigger, body in entries(value):
             yield from _trigger(trigger, body, known, directory)
 
@@ -267,6 +272,7 @@ def _named(
         yield Diagnostic("PLAN841", what + meant(close), each.span, help=help_)
 
 
+_TRIGGER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _OF_CRON, _OF_WATCH = ("timezone", "missed"), ("settle",)
 """Keys that belong to one kind of trigger."""
 

@@ -81,6 +81,41 @@ def test_a_profile_may_bring_what_an_agent_names_and_is_held_to_names_too(found)
     assert [each[1] for each in found(wrong) if each[0] == "PLAN841"] == ["slow"]
 
 
+TRIGGER = """
+triggers:
+  nightly: {plan: plans/edit.yaml, cron: 30 2 * * 1-5, timezone: Europe/Berlin, missed: all, overlap: queue}
+  push: {plan: plans/edit.yaml, webhook: {secret: key, window: 1m, params: {ref: head.ref}}}
+  docs: {plan: plans/edit.yaml, watch: [docs/**/*.md], settle: 2s}
+provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "word", "said"),
+    [
+        ("edit.yaml, cron", "edti.yaml, cron", "PLAN841", "plans/edti.yaml", "the trigger `nightly` names the plan"),
+        ("30 2 * * 1-5", "30 25 * * 1-5", "PLAN006", "30 25 * * 1-5", "`25` is not an hour"),
+        ("30 2 * * 1-5", "30 2 * *", "PLAN006", "30 2 * *", "five fields"),
+        ("Europe/Berlin", "Europe/Berln", "PLAN006", "Europe/Berln", "is not a time zone"),
+        ("secret: key", "secret: kye", "PLAN841", "kye", "the trigger `push` names the credential `kye`"),
+        ("settle: 2s}", "settle: 2s, missed: all}", "PLAN009", "missed", "the trigger `docs` has no `cron`"),
+        ("missed: all,", "missed: all, settle: 2s,", "PLAN009", "settle", "the trigger `nightly` has no `watch`"),
+        ("missed: all,", "missed: all, watch: x,", "PLAN009", "watch", "the trigger `nightly` has `cron` already"),
+        ("overlap: queue", "overlap: wait", "PLAN006", "wait", "overlap"),
+        ("watch: [docs/**/*.md], settle: 2s", "", "PLAN004", "plan", "cron"),
+        ("window: 1m", "window: soon", "PLAN006", "soon", "`window`"),
+        ("{ref: head.ref}", "{ref: 3}", "PLAN005", "3", "text"),
+        ("push:", "pu sh:", "PLAN006", "pu sh", "cannot name a trigger"),
+    ],
+)
+def test_what_is_wrong_with_a_trigger_is_told_where_it_stands(
+    found, old: str, new: str, code: str, word: str, said: str
+) -> None:
+    assert not found(TRIGGER)
+    (row,) = found(TRIGGER.replace(old, new, 1))
+    assert row[:2] == (code, word) and said in row[2]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [

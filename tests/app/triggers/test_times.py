@@ -92,7 +92,7 @@ class TestFaults:
         [
             ("* * * *", "five fields"),
             ("60 * * * *", "`60` is not a minute"),
-            ("* 24 * * *", "`24` is not a hour"),
+            ("* 24 * * *", "`24` is not an hour"),
             ("* * 0 * *", "not a day of the month"),
             ("* * * 13 *", "not a month"),
             ("* * * * 8", "not a day of the week"),
