@@ -1,5 +1,5 @@
 """Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, joins,
-capabilities, refusals, facts and functions, and ``schemas/capabilities``.
+capabilities, refusals, facts, functions and the HTTP API, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -40,6 +40,7 @@ from planrunner.safety.settings import (  # noqa: E402
     MOST,
     USER_SECTIONS,
 )
+from planrunner.service import reference as api  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PUBLISHED = ROOT / "schemas" / "capabilities"
@@ -460,6 +461,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "refusals.md": refusals_page,
     "facts.md": facts_page,
     "functions.md": functions_page,
+    "api.md": partial(api.page, MADE),
 }
 
 

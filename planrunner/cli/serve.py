@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 import click
 
+from planrunner.caller import Workspace, acting, principal
 from planrunner.cli.group import given_settings
-from planrunner.cli.settings import messages
-from planrunner.errors import OK
+from planrunner.cli.runner import lay_environment
+from planrunner.cli.settings import Settings, messages
+from planrunner.errors import OK, UsageError
+from planrunner.safety.project import env_variables
 from planrunner.service.access import Access
 from planrunner.service.context import Project
 from planrunner.service.logs import Log
@@ -41,6 +44,7 @@ def serve_command(
     """
     given = given_settings(ctx)
     projects = projects_at(directories, given.state)
+    _lay_environment(projects, given)
     place, lines = listen(host, port, names), Log(log)
     screen = messages(given)
 
@@ -50,6 +54,18 @@ def serve_command(
 
     serve(projects, place, told, lines)
     return OK
+
+
+def _lay_environment(projects: list[Project], given: Settings) -> None:
+    """Set what the environment files of the project say. Raises UsageError where several projects are served: the
+    variables of one would hold for the tasks of all."""
+    for project in projects:
+        with acting(principal(), Workspace(project.root, project.state)):
+            if len(projects) == 1:
+                lay_environment(given)
+            elif env_variables(project.root):
+                told = f"`env_file` of `{project.name}` would hold for every project of the service"
+                raise UsageError(told, "serve that project by a service of its own, or leave `env_file` out")
 
 
 def _lines(projects: list[Project], place: Listening, access: Access, names: Sequence[str]) -> list[str]:
