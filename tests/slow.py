@@ -162,6 +162,7 @@ LONG = (
     "capabilities/test_git_changes.py",
     "e2e/test_plan_git.py",
     "e2e/test_plan_http.py",
+    "service/test_schemathesis.py",
 )
 """Files that take most of a minute or more. They begin first, so that none is alone at the end."""
 
