@@ -9,7 +9,7 @@ import pytest
 from planrunner.plan.model import Param
 from planrunner.views.page.difference import counted, difference, patch_lines
 from planrunner.views.page.fields import field_of, given_of
-from planrunner.views.page.figures import ago, duration, rough
+from planrunner.views.page.figures import ago, duration, plain, rough
 from planrunner.views.page.inbox import address_of, may_decide, questions
 from planrunner.views.page.queue import queue_page
 from planrunner.views.page.render import Frame, embedded, rendered
@@ -138,6 +138,10 @@ def test_the_queue_groups_what_goes_on_waits_and_is_over() -> None:
     assert page.over[0].said == "exit 1"
     assert page.paused == "by bo, 1 min ago: night"
     assert page.slots == "1 of 2 slots in use"
+
+
+def test_text_of_several_lines_keeps_them() -> None:
+    assert plain("one\n\ttwo\x1b[31m\n") == "one\n    two\n"
 
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\x1b[31m"

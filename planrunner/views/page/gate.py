@@ -30,7 +30,7 @@ from planrunner.views.hypotheses import arithmetic
 from planrunner.views.page.consequences import Consequence, consequences, pushes_back
 from planrunner.views.page.difference import Line, counted, difference, patch_lines
 from planrunner.views.page.fields import Field, fields_of, param_of
-from planrunner.views.page.figures import ago, count, moment, rough
+from planrunner.views.page.figures import ago, count, moment, plain, rough
 from planrunner.views.status import about
 
 Json = Any
@@ -135,7 +135,7 @@ def gate_page(
         stage=gate.stage,
         visit=gate.visit,
         starter=str(state.environment.get("user") or ""),
-        question=harmless(str(request.get("ask", "")) or path),
+        question=plain(str(request.get("ask", "")) or path),
         shown=gate.shown,
         waits=gate.waits and state.tasks[number].status == "blocked",
         outcome="" if gate.waits else harmless(sentence(gate)),
@@ -199,7 +199,7 @@ def _beliefs(request: Mapping[str, Json]) -> Iterator[Belief]:
 
 def _text(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return harmless(text[:_LONGEST] + ("…" if len(text) > _LONGEST else ""))
+    return plain(text[:_LONGEST] + ("…" if len(text) > _LONGEST else ""))
 
 
 # Evidence
@@ -220,7 +220,7 @@ def _before(entries: Sequence[Entry], task: str, visit: int) -> dict[str, dict[s
 
 def _evidence(gate: GateState, before: dict[str, dict[str, Json]] | None) -> Iterator[Evidence]:
     for item in gate.evidence:
-        name, text = str(item["name"]), harmless(str(item.get("text") or ""))
+        name, text = str(item["name"]), plain(str(item.get("text") or ""))
         earlier = None if before is None else before.get(name)
         digest = str(item.get("digest", "")).removeprefix("sha256:")
         lines = _lines(str(item["kind"]), text, earlier)
@@ -240,7 +240,7 @@ def _evidence(gate: GateState, before: dict[str, dict[str, Json]] | None) -> Ite
 def _lines(kind: str, text: str, earlier: dict[str, Json] | None) -> tuple[Line, ...]:
     if kind == "diff":
         return patch_lines(text)
-    return () if earlier is None else difference(harmless(str(earlier.get("text") or "")), text)
+    return () if earlier is None else difference(plain(str(earlier.get("text") or "")), text)
 
 
 def _said(

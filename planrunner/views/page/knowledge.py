@@ -10,7 +10,7 @@ from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import format_percent
 from planrunner.views.digest import Digested
 from planrunner.views.hypotheses import arithmetic
-from planrunner.views.page.figures import count, rough
+from planrunner.views.page.figures import count, plain, rough
 from planrunner.views.page.signs import Sign, run_sign, task_sign
 
 Json = Any
@@ -131,7 +131,7 @@ def note_page(note: dict[str, Json]) -> NotePage:
     if line.tags:
         facts.append(("tags", ", ".join(line.tags)))
     return NotePage(
-        line.id, line.title, line.sign, said, harmless(str(note.get("text") or "")), tuple(facts), tuple(_sources(note))
+        line.id, line.title, line.sign, said, plain(str(note.get("text") or "")), tuple(facts), tuple(_sources(note))
     )
 
 
@@ -156,7 +156,7 @@ def remembered(entry: dict[str, Json], whole: bool = False, score: float | None 
     text = as_text(entry["value"], longest)
     return Remembered(
         harmless(entry["key"]),
-        harmless(text[:longest] + ("…" if len(text) > longest else "")),
+        plain(text[:longest] + ("…" if len(text) > longest else "")),
         harmless(f"{source['kind']} {source['name']}".strip()),
         bool(entry["trusted"]),
         tuple(harmless(tag) for tag in entry["tags"]),

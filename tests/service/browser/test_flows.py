@@ -85,7 +85,7 @@ def test_an_option_is_chosen_and_a_form_filled_in(visit: Visit, shop: Shop) -> N
     page = visit(f"inbox/{run}/way")
     page.get_by_role("button", name="Answer").click()
     expect(page.get_by_role("alert")).to_contain_text("wants a choice")
-    page.get_by_label("After the holidays").check()
+    page.get_by_role("radio", name="After the holidays").check()
     page.get_by_label("size", exact=True).fill("50MB")
     page.get_by_role("button", name="Answer").click()
     awaited(lambda: shop.served.run(run)["status"] == "completed")

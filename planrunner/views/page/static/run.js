@@ -143,7 +143,7 @@ function morph(old, fresh) {
 
 let busy = false, wanted = false, lastTook = 0;
 async function reload(clean = false) {
-  if (!run.dataset.live) return;
+  if (!run.dataset.api) return;
   if (busy) { wanted = true; return; }
   busy = true;
   const began = performance.now(), open = chosen(), past = isPast(), at = past ? story.moments[+range.value][0] : 0;
