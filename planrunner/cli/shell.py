@@ -81,7 +81,7 @@ def _at_terminal() -> bool:
 
 
 def _asked(asking: list[Any], prompt: str) -> str:
-    """A line that somebody types; at the end of input where nobody is there."""
+    """A line that is typed after a prompt. Raises EOFError without a terminal."""
     if not asking:
         raise EOFError
     line: str = asking[0].ask(prompt)

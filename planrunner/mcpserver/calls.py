@@ -35,7 +35,7 @@ _WITHIN_RUNS = ("agent", "branch", "llm", "mcp", "memory", "plan")
 
 def capability_tools(site: Site, offered: Offer) -> Iterator[Tool]:
     """A tool for each capability that the settings offer and that the policy of the project allows by an entry of its
-    own, without asking. What runs a script is none of them: its commands would be the model's."""
+    own, without asking. A capability that runs scripts is left out: its commands would be the model's."""
     if not offered.capabilities:
         return
     known, operator = registry(site.root), levels(policy_records(site.root))

@@ -48,7 +48,7 @@ class Editor:
         self._say = say
 
     def edit(self, what: Edit) -> list[str]:
-        """Let the plan be edited and checked; the command to go on with, empty for none. Raises UsageError where the
+        """Let the plan be edited and checked; the command that continues, empty for none. Raises UsageError where the
         editor cannot be started."""
         before = _content(what.path)
         while True:
@@ -74,7 +74,7 @@ class Editor:
         return []
 
     def _answer(self, prompt: str) -> str:
-        """An answer in small letters; empty where there is nobody to ask."""
+        """An answer in small letters; `n` where there is no terminal."""
         try:
             return self._ask(prompt).strip().lower()
         except EOFError:
