@@ -28,7 +28,7 @@ from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.views.containers import end_text, progress_text
 from planrunner.views.page.agent import Agent, agents
-from planrunner.views.page.burn import Burn, burns
+from planrunner.views.page.burn import Burn, amount_text, burns
 from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
 from planrunner.views.page.figures import count, duration, moment
 from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
@@ -139,6 +139,12 @@ class RunPage(NamedTuple):
     def sign(self, place: str) -> Sign:
         """The sign of a place at the moment that is shown."""
         return task_sign(self.statuses.get(place, "pending"))
+
+    def used(self, burn: Burn) -> str:
+        """What was used of a budget at the moment that is shown."""
+        if self.past is None or burn.figure < 0:
+            return burn.used
+        return amount_text(burn.what, self.past.spent[burn.figure])
 
     @property
     def said(self) -> Moment | None:

@@ -142,6 +142,7 @@ function morph(old, fresh) {
 }
 
 let busy = false, wanted = false, lastTook = 0;
+const pause = () => Math.min(2000, Math.max(150, 4 * lastTook)); // a slow page is asked for less often
 async function reload(clean = false) {
   if (!run.dataset.api) return;
   if (busy) { wanted = true; return; }
@@ -153,27 +154,27 @@ async function reload(clean = false) {
     if (page) {
       const focus = document.activeElement, data = page.getElementById('events-data'), fresh = page.getElementById('run');
       story = JSON.parse(data.textContent);
-      const id = open?.id;
+      const id = chosen()?.id;  // it may have changed while the page was on its way
       morph(run, fresh);
       range.max = last();
       range.value = past ? Math.max(0, story.moments.findLastIndex(m => m[0] <= at)) : last();
       collect();
-      if (id) { const one = document.getElementById(id); one?.classList.add('on'); }
+      if (id && document.getElementById(id)) select(id, false);
       show();
       if (focus !== document.activeElement && focus?.isConnected) focus.focus({preventScroll: true});
       follow();
     }
-  } catch { /* the stream says so where the service is gone */ }
+  } catch (error) { console.warn(error.message); }
   lastTook = performance.now() - began;
   busy = false;
-  if (wanted) { wanted = false; setTimeout(reload, Math.max(150, 4 * lastTook)); }
+  if (wanted) { wanted = false; setTimeout(reload, pause()); }
 }
 
 let pending = 0;
 function listen() {
   const stream = new EventSource(`${run.dataset.api}/events/stream?after=${run.dataset.seq}`);
   const lost = $('.verdict.lost');
-  stream.addEventListener('message', () => { if (!pending) pending = setTimeout(() => { pending = 0; reload(); }, Math.max(120, 4 * lastTook)); });
+  stream.addEventListener('message', () => { if (!pending) pending = setTimeout(() => { pending = 0; reload(); }, pause()); });
   stream.addEventListener('open', () => { if (!lost.hidden) { lost.hidden = true; reload(); } });
   stream.addEventListener('error', () => {
     if (!lost.hidden) return;
