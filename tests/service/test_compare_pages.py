@@ -123,3 +123,19 @@ def test_the_api_tells_what_a_revision_meant_for_each_task(served: Served, revis
     assert [each["what"] for each in answer.data["differences"]] == ["task breaks"]
     assert served.get(f"{served.api}/runs/{revised}/revisions?one=1&other=9").status == 404
     assert served.get(f"{served.api}/runs/{revised}/revisions?one=0&other=2").status == 422
+
+
+def test_a_run_that_waits_for_its_turn_has_a_page_that_becomes_the_run(served: Served) -> None:
+    commands.run("queue", "pause", folder=served.folder, env=served.environment)
+    try:
+        run = served.start("plans/quick.yaml")
+        answer = page(served, f"runs/{run}")
+        assert answer.status == 200
+        assert "Waiting in the queue." in words(answer)
+        assert answer.headers["refresh"] == "1"
+        assert _compare(served, one=run, other=run).headers["refresh"] == "1"
+    finally:
+        commands.run("queue", "resume", folder=served.folder, env=served.environment)
+    served.settled(run)
+    assert "refresh" not in page(served, f"runs/{run}").headers
+    assert page(served, "runs/20200101-0000-nobody").status == 404

@@ -14,12 +14,13 @@ from planrunner.app.follow.summary import Summary
 from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.show import Look, look
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.errors import PlanrunnerError, UsageError
+from planrunner.errors import NotFound, PlanrunnerError, UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plan_paths import plan_of
+from planrunner.service.promised import promised_page
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
 from planrunner.views.page.figures import moment
@@ -39,7 +40,7 @@ _PARAM = "p."
 RunName = Annotated[str, Query(max_length=200)]
 
 
-@router.get("/compare", response_class=HTMLResponse)
+@router.get("/compare", response_model=None, response_class=HTMLResponse)
 def compare(
     project: HereProject,
     visitor: HereVisitor,
@@ -48,14 +49,20 @@ def compare(
     other: RunName = "",
     run: RunName = "",
     all: bool = False,
-) -> str:
+) -> Response:
     """Two runs (``one``, ``other``), two revisions of a ``run``, or the form that asks which."""
     with behalf(visitor, project):
         if run:
-            return _revisions(project, visitor, follower, run, (one, other))
+            return HTMLResponse(_revisions(project, visitor, follower, run, (one, other)))
         if one and other:
-            return _runs(project, visitor, follower, (one, other), all)
-    return _asking(project, visitor, follower, one, other)
+            try:
+                return HTMLResponse(_runs(project, visitor, follower, (one, other), all))
+            except NotFound:
+                for name in (one, other):
+                    if (waiting := promised_page(project, visitor, follower, name)) is not None:
+                        return waiting
+                raise
+    return HTMLResponse(_asking(project, visitor, follower, one, other))
 
 
 def _runs(

@@ -11,11 +11,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.artifacts import found, shown
 from planrunner.app.runs import rerun, rollback
-from planrunner.errors import UsageError
+from planrunner.errors import NotFound, UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher
+from planrunner.service.promised import promised_page
 from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
@@ -42,10 +43,16 @@ def run_page_of(
     rows: str = "",
 ) -> Response:
     """The run; ``at`` shows it after that entry, ``task`` opens a drawer, ``rows=all`` unfolds everything."""
-    with stories.reading(project, run) as reading:
-        page = _page(visitor, reading, at, task, rows == "all")
-        shown = framed(follower, project, visitor, "runs", "run.js")
-        return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
+    try:
+        with stories.reading(project, run) as reading:
+            page = _page(visitor, reading, at, task, rows == "all")
+            shown = framed(follower, project, visitor, "runs", "run.js")
+            return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
+    except NotFound:
+        waiting = promised_page(project, visitor, follower, run)
+        if waiting is None:
+            raise
+        return waiting
 
 
 def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: bool) -> RunPage:
