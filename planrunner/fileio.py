@@ -26,6 +26,16 @@ def read_regular(path: str, most: int) -> bytes:
         os.close(handle)
 
 
+def ensure_database(path: str) -> None:
+    """Make the empty file of a database, for its user alone, where there is none. One that is there is not opened: to
+    close it would take away the locks that SQLite has on it in this process. Raises OSError, ELOOP for a link."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    except FileExistsError:
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+
+
 def replace_file(path: str, data: bytes, mode: int = 0o600, durable: bool = False) -> None:
     """Write a file beside its place and rename it there: readers see the old content or the new one. ``durable``: it
     survives a loss of power. Raises OSError, with nothing left behind."""

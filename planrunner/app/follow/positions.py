@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from planrunner.errors import StorageFailed
+from planrunner.fileio import ensure_database
 from planrunner.journal.workspace import check_state
 from planrunner.jsontext import read_json, write_json
 
@@ -68,7 +69,7 @@ class Positions:
         self._connection.close()
 
     def _opened(self) -> sqlite3.Connection:
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        ensure_database(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode=WAL")

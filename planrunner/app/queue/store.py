@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
+from planrunner.fileio import ensure_database
 from planrunner.journal.chain import known_chain
 from planrunner.journal.records import only_match
 from planrunner.journal.workspace import check_contents, check_state, prepare_state
@@ -397,7 +398,7 @@ def _opened(path: str, readonly: bool) -> sqlite3.Connection:
         quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         where, uri = f"file:{quoted}?mode=ro", True
     else:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        ensure_database(path)
         where, uri = path, False
     connection = sqlite3.connect(where, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=uri)
     connection.execute("PRAGMA trusted_schema = OFF")
