@@ -5,16 +5,19 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import click
 
+from planrunner.app.follow.figures import reported
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import OPEN
 from planrunner.app.queue.lease import worker_of
 from planrunner.app.queue.worker import Change, Worker
 from planrunner.cli.group import given_settings
 from planrunner.cli.runner import lay_environment, say
-from planrunner.errors import OK
+from planrunner.errors import OK, PlanrunnerError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.process import share_process
@@ -48,9 +51,24 @@ def worker_command(ctx: click.Context, /, until_empty: bool) -> int:
     return OK
 
 
+@contextmanager
+def _reporting(state: str) -> Iterator[None]:
+    """Let measures, telemetry and notices be told meanwhile; where the settings have faults it is said that they are
+    not."""
+    with ExitStack() as stack:
+        try:
+            reporting = stack.enter_context(reported(state, say))
+        except PlanrunnerError as error:
+            say(f"no measures and notices: {error}")
+        else:
+            reporting.start()
+            stack.callback(reporting.close)
+        yield
+
+
 def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) -> bool:
     """Work until it is stopped, or the queue is empty; whether there is more to do by the time this has let go."""
-    with Worker(root, state, told=_say) as worker:
+    with _reporting(state), Worker(root, state, told=_say) as worker:
         holder = "" if worker.is_acting else f"; it stands by while {worker_of(state)} works it off"
         say(f"a worker for the queue of {root}{holder}; stop it with Ctrl-C")
         problem = ""

@@ -80,6 +80,11 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     app.state.stopping = False
     app.state.launcher = launcher = Launcher(projects)
     app.state.reports = reports = Reports(projects, Told(app.state.followers, place.address, _say))
+
+    def begun() -> None:
+        ready(access)
+        reports.start()
+
     config = uvicorn.Config(
         Logged(Guard(Idempotency(app), access, place.hosts, Limits()), log),
         http=_Connection,
@@ -95,8 +100,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     )
     try:
         launcher.start_work()
-        reports.start()
-        _Server(config, lambda: ready(access), app).run(sockets=[place.socket])
+        _Server(config, begun, app).run(sockets=[place.socket])
     finally:
         launcher.close()
         reports.close()

@@ -1,7 +1,7 @@
 """Hands every entry of every run to readers that must not miss one: measures, telemetry, notices.
 
 Each entry is folded once for all readers. A reader that cannot deliver (its receiver is away) falls back to its durable
-position and is fed from there again later; it slows no other reader and no run.
+position and is fed from there again later; no run waits for it, and other readers for one try at most.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Seen(NamedTuple):
 
 
 class Reader(Protocol):
-    """What is fed. ``name`` is that of its positions; with ``from_start`` it is given the history of a journal at its
-    first time, else only what comes from then on."""
+    """What is fed. ``name`` is that of its positions. At its first time it is given the runs that began in the last
+    ``history`` seconds (None: all there are), and what comes from then on."""
 
     name: str
-    from_start: bool
+    history: float | None
 
     def restore(self, kept: Json) -> None:
         """Go back to what was kept with the positions; None at the first time."""
@@ -198,8 +198,9 @@ class Feed:
         gone = fed.positions.keys() - {head.run for head in heads}
         if gone:
             positions.forget(gone)
-        if kept is None and not fed.reader.from_start:
-            fed.positions = {head.run: head.last_seq for head in heads}
+        if kept is None and fed.reader.history is not None:
+            oldest = time.time() - fed.reader.history
+            fed.positions = {head.run: head.last_seq for head in heads if head.created < oldest}
             positions.move(fed.reader.name, fed.positions, fed.reader.deliver())
 
     def _round(self) -> None:

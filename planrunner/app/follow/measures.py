@@ -94,7 +94,7 @@ class Measures:
     """
 
     name = "measures"
-    from_start = True
+    history: float | None = None
 
     def __init__(self) -> None:
         self.since = 0.0
@@ -118,6 +118,20 @@ class Measures:
         counted = [count for each, count in self._counters.get(name, {}).items() if wanted <= set(each)]
         measured = [sum(one.counts) for each, one in self._histograms.get(name, {}).items() if wanted <= set(each)]
         return sum(counted) + sum(measured)
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """A counter by the values of one label, the greatest first."""
+        sums: dict[str, float] = {}
+        for labels, count in self._counters.get(name, {}).items():
+            value = dict(labels).get(label, "")
+            sums[value] = sums.get(value, 0) + count
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def average(self, name: str) -> float | None:
+        """The average of what a histogram measured; None where that is nothing."""
+        every = self._histograms.get(name, {}).values()
+        count = sum(sum(one.counts) for one in every)
+        return sum(one.total for one in every) / count if count else None
 
     def restore(self, kept: Json) -> None:
         kept = kept or {"since": 0.0, "counters": [], "histograms": []}

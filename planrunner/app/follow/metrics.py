@@ -23,6 +23,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from planrunner.app.follow.measures import MEASURES, Labels, Measures
+from planrunner.app.follow.quiet import last_words
 from planrunner.app.follow.standing import Standing
 from planrunner.app.follow.traces import SCOPE
 
@@ -68,10 +69,12 @@ class Metrics:
         self._exporter.shutdown()
 
     def export(self) -> bool:
-        """Export what was counted until then; whether it was taken."""
+        """Export what was counted until then; whether it was taken, or there was nothing."""
+        if not self._measures.since:
+            return True
         data = metrics_data(self._measures, self._standing(), self._sender, time.time())
         taken = self._exporter.export(data) is MetricExportResult.SUCCESS
-        self.problem = "" if taken else "the receiver of metrics does not take them"
+        self.problem = "" if taken else f"the receiver of metrics does not take them: {last_words()}"
         return taken
 
     def _run(self) -> None:

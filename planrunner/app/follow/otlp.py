@@ -9,6 +9,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 
 from planrunner.app.follow.measures import Measures
 from planrunner.app.follow.metrics import Metrics
+from planrunner.app.follow.quiet import quieten
 from planrunner.app.follow.standing import Standing
 from planrunner.app.follow.telemetry import TIMEOUT, Exporters, Telemetry
 from planrunner.app.follow.traces import Traces, resource
@@ -22,6 +23,7 @@ def exporters(
     may: Callable[[], bool],
 ) -> Exporters:
     """As ``telemetry.exporters``, with the libraries there."""
+    quieten()
     sender = resource(telemetry.service, project)
     traces = metrics = None
     if telemetry.traces != "":

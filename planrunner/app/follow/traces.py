@@ -22,6 +22,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from planrunner import __version__
 from planrunner.app.follow.feed import Seen, Undelivered
 from planrunner.app.follow.measures import capability_of, requests_of
+from planrunner.app.follow.quiet import last_words
 from planrunner.machine.events import AttemptEnded, Event, GateDecided, Outcome, RunEnded, RunReopened
 from planrunner.machine.identities import SpanIdentity, attempt_identity, read_traceparent, run_identity, span_number
 from planrunner.machine.state import State
@@ -29,6 +30,7 @@ from planrunner.plan.tasks import tools_of
 
 Json = Any
 
+DAY = 86400.0
 PIECE = 256
 """Spans of one request to the receiver."""
 LONGEST = 400
@@ -50,7 +52,7 @@ class Traces:
     none."""
 
     name = "traces"
-    from_start = False
+    history: float | None = DAY
 
     def __init__(self, exporter: SpanExporter, sender: Resource) -> None:
         self._exporter = exporter
@@ -76,7 +78,7 @@ class Traces:
         while self._spans:
             piece = self._spans[:PIECE]
             if self._exporter.export(piece) is not SpanExportResult.SUCCESS:
-                raise Undelivered("the receiver of traces does not take them")
+                raise Undelivered(f"the receiver of traces does not take them: {last_words()}")
             del self._spans[: len(piece)]
         return {}
 

@@ -32,7 +32,7 @@ class Sender(NamedTuple):
 class Outlet:
     """One receiver as a reader of entries. It gets each notice at least once, in the order in which they arose."""
 
-    from_start = False
+    history: float | None = 0.0
 
     def __init__(self, name: str, wanted: Wanted, send: Send) -> None:
         self.name = name

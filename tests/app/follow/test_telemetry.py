@@ -53,9 +53,6 @@ def once(project: Path, delivered: bool = True) -> None:
 def test_a_run_is_a_trace_with_a_span_for_each_attempt(
     project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
 ) -> None:
-    run("quick")
-    once(project)  # what was there before is not sent
-    assert collector.spans() == []
     name = run("nested")
     once(project)
     spans = {span.name: span for span in collector.spans()}
@@ -77,8 +74,6 @@ def test_a_run_is_a_trace_with_a_span_for_each_attempt(
 def test_failures_are_errors_with_their_class_and_message(
     project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
 ) -> None:
-    run("quick")
-    once(project)
     run("fails")
     once(project)
     spans = {span.name: span for span in collector.spans()}
@@ -92,8 +87,6 @@ def test_failures_are_errors_with_their_class_and_message(
 def test_nothing_is_lost_or_doubled_while_the_receiver_is_away(
     project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
 ) -> None:
-    run("quick")
-    once(project)
     collector.status = 400
     names = [run("quick") for _ in range(3)]
     once(project, delivered=False)
@@ -109,8 +102,6 @@ def test_nothing_is_lost_or_doubled_while_the_receiver_is_away(
 def test_a_run_that_waits_is_exported_as_it_goes_on(
     project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
 ) -> None:
-    run("quick")
-    once(project)
     name = run("asks")
     once(project)
     assert [span.name for span in collector.spans()] == ["before"]
@@ -128,8 +119,6 @@ def test_a_run_belongs_to_the_trace_that_it_is_started_in_and_its_tasks_do(
         "plan: shows\ntasks:\n  - {id: show, run: 'echo $TRACEPARENT', shell: bash, timeout: 30m}\n"
         "outputs: {said: '{{ tasks.show.stdout }}'}\n"
     )
-    run("quick")
-    once(project)
     name = run("shows", OUTSIDE)
     once(project)
     spans = {span.name: span for span in collector.spans()}
@@ -147,8 +136,6 @@ def test_a_run_belongs_to_the_trace_that_it_is_started_in_and_its_tasks_do(
 def test_a_trace_that_is_not_sampled_gets_no_spans(
     project: Path, run: Run, collector: Receiver, settings: Callable[[str], None]
 ) -> None:
-    run("quick")
-    once(project)
     run("quick", OUTSIDE[:-1] + "0")
     once(project)
     assert collector.spans() == []

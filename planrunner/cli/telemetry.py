@@ -1,0 +1,73 @@
+"""``planrunner metrics`` and ``planrunner telemetry``."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import click
+
+from planrunner.app.follow.figures import figures, measured, reported
+from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
+from planrunner.cli.runner import lay_environment, say
+from planrunner.cli.settings import output
+from planrunner.errors import FAILED, OK
+from planrunner.views.documents import document
+from planrunner.views.measures import measures_lines
+
+
+@click.command("metrics")
+@json_option
+@click.pass_context
+def metrics_command(ctx: click.Context, /, as_json: bool) -> int:
+    """Show what the runs of this project amount to: success rate, durations, tokens, interventions.
+
+    \b
+    Examples:
+      planrunner metrics
+      planrunner metrics --json
+    """
+    given = given_settings(ctx)
+    told = figures(measured(given.state))
+    if as_json:
+        print_document(document(**told))
+    else:
+        screen = output(given)
+        screen.write("\n".join(measures_lines(screen, told)) + "\n")
+    return OK
+
+
+@click.command("telemetry")
+@click.option("--follow", is_flag=True, help="Continue with what comes, until Ctrl-C.")
+@click.pass_context
+def telemetry_command(ctx: click.Context, /, follow: bool) -> int:
+    """Send the traces, metrics and notices of this project that are outstanding.
+
+    Where they go is said by `telemetry` and `notify` in planrunner.yaml. `planrunner serve` and `planrunner worker`
+    send them as well; of several processes one sends.
+
+    \b
+    Examples:
+      planrunner telemetry
+      planrunner telemetry --follow
+    """
+    given = given_settings(ctx)
+    lay_environment(given)
+    with reported(given.state, say) as reporting:
+        if not follow:
+            if not reporting.once() and not reporting.problems:
+                say("nothing was sent: no run has started, or another process sends")
+            reporting.close()
+        else:
+            stopped = threading.Event()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: stopped.set())
+            reporting.start()
+            say("sending telemetry and notices; stop it with Ctrl-C")
+            stopped.wait()
+            reporting.close()
+        for reader, problem in reporting.problems.items():
+            say(f"{reader}: {problem}")
+        return FAILED if reporting.problems else OK
