@@ -13,7 +13,7 @@ from planrunner.app.queue.detached import start_worker
 from planrunner.app.runs.host import Host
 from planrunner.cli.crash import write_report
 from planrunner.cli.group import given_settings
-from planrunner.cli.runner import say
+from planrunner.cli.runner import lay_environment, say
 from planrunner.errors import OK, UsageError
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.process import share_process
@@ -55,6 +55,7 @@ def mcp_command(ctx: click.Context, /, http: bool, port: int) -> int:
     if port and not http:
         raise UsageError("--port has no effect without --http", "add --http")
     share_process()
+    lay_environment(given)
     state = find_state(None, given.state)
     root = find_project(None)
     os.chdir(root)

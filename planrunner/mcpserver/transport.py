@@ -43,8 +43,11 @@ async def _streams(server: Server[Any], ending: Callable[[], object]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, loop.run_in_executor, None, end, number)
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    try:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    except* BrokenPipeError:
+        pass  # the client is gone, and with it what it was to be told
 
 
 def opened(port: int) -> socket.socket:

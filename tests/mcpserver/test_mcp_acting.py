@@ -48,7 +48,12 @@ def test_a_run_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
 
 def test_a_plan_that_cannot_start_is_told_at_once(tmp_path: Path) -> None:
     async def work(client: Client) -> list[Answer]:
-        wrong = [{"plan": "hello", "params": {"nmae": "x"}}, {"plan": "helo"}, {"plan": "broken"}, {"plan": "/etc/passwd"}]
+        wrong = [
+            {"plan": "hello", "params": {"nmae": "x"}},
+            {"plan": "helo"},
+            {"plan": "broken"},
+            {"plan": "/etc/passwd"},
+        ]
         return [await call(client, "start", **each) for each in wrong]
 
     folder = project(tmp_path / "p", broken="plan: b\ntasks: [{id: a, uses: no.such}]\n")

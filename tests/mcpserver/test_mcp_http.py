@@ -103,3 +103,37 @@ def test_a_server_on_standard_streams_ends_with_its_client_and_with_a_signal(tmp
         else:
             process.stdin.close()
         assert process.wait(30) == code
+
+
+def test_a_client_that_vanishes_leaves_no_report_of_a_fault(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p")
+    (folder / ".planrunner").mkdir(0o700)
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "mcp"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    process.stdin.close()
+    assert process.wait(60) == 0
+    assert "fault" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(("command", "module", "extra"), [("mcp", "mcp", "mcp"), ("mcp", "uvicorn", "mcp")])
+def test_a_missing_extra_is_named(tmp_path: Path, command: str, module: str, extra: str) -> None:
+    folder = project(tmp_path / "p")
+    program = (
+        f"import sys; sys.modules[{module!r}] = None; from planrunner.cli import main; sys.exit(main([{command!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"pip install 'planrunner[{extra}]'" in done.stderr
