@@ -21,7 +21,7 @@ from planrunner.errors import OK, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.views.documents import document
-from planrunner.views.terminal import Terminal, duration_text, plural, table
+from planrunner.views.terminal import Terminal, duration_text, pad, plural, table, width
 
 STATUSES = ("waiting", "starting", "running", "interrupted", "parked", "done", "failed", "cancelled")
 _SIGNS = {"waiting": "queued", "starting": "queued", "interrupted": "paused", "parked": "blocked", "done": "completed"}
@@ -179,5 +179,6 @@ def _report(given: Settings, item: Item, as_json: bool, told: str) -> int:
         return OK
     output(given).write(f"{item.run}\n")
     say(f"queued; {told}" if told else "queued")
-    say(f"  {given.program} show {item.run}       how it stands\n  {given.program} queue       what runs and waits")
+    show, queue = f"{given.program} show {item.run}", f"{given.program} queue"
+    say(f"  {show}   how it stands\n  {pad(queue, width(show))}   what runs and waits")
     return OK

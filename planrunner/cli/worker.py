@@ -69,8 +69,8 @@ def _reporting(state: str) -> Iterator[None]:
 def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) -> bool:
     """Work until it is stopped, or the queue is empty; whether there is more to do by the time this has let go."""
     with _reporting(state), Worker(root, state, told=_say) as worker:
-        holder = "" if worker.is_acting else f"; it stands by while {worker_of(state)} works it off"
-        say(f"a worker for the queue of {root}{holder}; stop it with Ctrl-C")
+        holder = "" if worker.is_acting else f" as soon as {worker_of(state)} lets go of it"
+        say(f"this worker runs what is in the queue{holder}; stop it with Ctrl-C")
         problem = ""
         while not stopped.wait(_LOOK):
             if worker.problem != problem:

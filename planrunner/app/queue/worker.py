@@ -149,6 +149,7 @@ class Worker:
                 self._bell.wait(pause)
             turns.stop(None)
             turns.settle()
+            turns.close()
 
 
 class Turns:
@@ -211,9 +212,13 @@ class Turns:
     def stop(self, timeout: float | None) -> None:
         """Start nothing more and have every run stop."""
         self._stopping = True
+        self._host.close(timeout)
+
+    def close(self) -> None:
+        """Let go of what is watched; called in the thread that takes turns."""
         if self._clock is not None:
             self._clock.close()
-        self._host.close(timeout)
+        self._parked.close()
 
     def settle(self) -> None:
         """Note what has become of the runs that were let go of."""
@@ -254,6 +259,8 @@ class Turns:
     def _note_error(self, task: Task, error: BaseException) -> None:
         """A run that could not start, or could not go on."""
         run, now = task.item.run, time.time()
+        if self._stopping:
+            return  # the next worker finds out whether it is the fault of the run
         if isinstance(error, RunHeld):  # another process acts on it: this one looks again when that lets go
             self._parked.note(self.store, run, task.seen, now + 1.0, error.message, error.exit_code)
             return
@@ -323,7 +330,7 @@ class Turns:
 
 
 def _silent(change: Change) -> None:
-    """Tells nobody."""
+    """For a worker that nothing listens to."""
 
 
 _OVER: dict[str, Status] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}

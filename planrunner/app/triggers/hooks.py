@@ -1,4 +1,4 @@
-"""Webhooks: who sent a request, that it is no copy of an earlier one, and which parameters its body gives."""
+"""Webhooks: who sent a request, whether it is the copy of an earlier one, and which parameters its body gives."""
 
 from __future__ import annotations
 
