@@ -1,0 +1,185 @@
+"""The page of a run from its journal: every moment it shows is the state that was, drawings do not overlap, and large
+runs stay small."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from contextlib import closing
+from pathlib import Path
+
+import commands
+import pytest
+from workbench import ROOT
+
+from planrunner.app.history.state import begun
+from planrunner.journal.stores import open_journal
+from planrunner.machine.events import Entry
+from planrunner.views.page.figures import anchor_of
+from planrunner.views.page.graph import Coloured, picture
+from planrunner.views.page.layout import GAP_Y, Level, Link, Node, laid_out
+from planrunner.views.page.outline import owner_of
+from planrunner.views.page.render import Frame, rendered
+from planrunner.views.page.run import Given, Permit, embedded_data, run_page
+from planrunner.views.page.scale import Scale
+from planrunner.views.page.story import Story, place_of
+
+PLANS = ("nesting", "retries", "failure-handler", "rollback", "gate-rework", "foreach", "budgets", "rework")
+
+
+def told(folder: Path, entries: int | None = None) -> tuple[Story, tuple[Entry, ...]]:
+    """The story of the only run of a folder, or of its first entries."""
+    with closing(open_journal(str(folder / ".planrunner"), readonly=True)) as journal:
+        row = journal.runs(1)[0]
+        every = tuple(journal.entries(row.run))[:entries]
+        return Story(begun(journal, row.run)).take(every), every
+
+
+def page_of(story: Story, **how: object) -> str:
+    page = run_page(Given(story, story.last, permit=Permit(True, True), **how))
+    return rendered("run.html", Frame("shop", "/shop", "runs"), page=page, data=embedded_data(page))
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    plan = folder / "plan.yaml"
+    plan.write_text((ROOT / f"plans/{request.param}.yaml").read_text().replace("../schemas", str(ROOT / "schemas")))
+    commands.run("exec", "plan.yaml", "--unattended", "--progress", "quiet", folder=folder)
+    return folder
+
+
+def test_every_moment_is_the_state_that_was(run: Path) -> None:
+    whole, entries = told(run)
+    with closing(open_journal(str(run / ".planrunner"), readonly=True)) as journal:
+        growing = Story(begun(journal, journal.runs(1)[0].run))
+        for entry in entries:
+            growing.take([entry])
+            now = {place: status for place, status in growing.statuses.items() if status != "pending"}
+            then = {place: status for place, status in whole.status_at(entry.seq).items() if status != "pending"}
+            assert then == now, entry
+
+
+def test_a_page_has_a_row_a_node_and_a_drawer_for_each_task_of_the_plan(run: Path) -> None:
+    story, _ = told(run)
+    page = run_page(Given(story, story.last))
+    places = {task.id for task in story.state.plan.tasks}
+    assert places <= {lane.place for lane in page.lanes}
+    assert places <= {node.place for node in page.picture.nodes}
+    assert places <= {drawer.place for drawer in page.drawers}
+
+
+def test_a_page_is_made_of_nothing_that_its_policy_forbids(run: Path) -> None:
+    html = page_of(told(run)[0])
+    assert " style=" not in html
+    assert not re.search(r"<script(?![^>]*(?: src=|application/json))", html)
+    assert not re.search(r" on[a-z]+=", html)
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert all(target in ids for target in re.findall(r'href="#(t-[^"]+)"', html))
+
+
+def test_a_past_moment_shows_nothing_that_came_later(run: Path) -> None:
+    story, entries = told(run)
+    middle = entries[len(entries) // 2].seq
+    html = page_of(story, at=middle)
+    known = [int(seq) for seq in re.findall(r'data-from="(\d+)"(?! class="later")(?![^<]*later)', html)]
+    hidden = [int(seq) for seq in re.findall(r'data-from="(\d+)" class="later"', html)]
+    assert all(seq > middle for seq in hidden)
+    assert html.count("data-past") >= 1
+    assert known or hidden
+
+
+def test_idle_time_is_shortened_and_the_order_of_moments_stays() -> None:
+    scale = Scale(0.0, 3600.0, [(0, 10), (5, 12), (3500, 3600)])
+    places = [scale.at(moment) for moment in range(0, 3601, 7)]
+    assert places == sorted(places)
+    assert places[0] == 0.0
+    assert scale.at(3600) == 100.0
+    assert [round(fold.seconds) for fold in scale.folds] == [3488]
+    assert scale.at(12) > 5
+    assert all(0 <= tick.x <= 100 for tick in scale.ticks())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nodes_of_a_drawing_do_not_overlap_and_edges_lead_to_the_right(seed: int) -> None:
+    chance = random.Random(seed)
+    count = chance.randint(1, 60)
+    ranks = [0]
+    links = []
+    for at in range(1, count):
+        needs = sorted(set(chance.choices(range(at), k=chance.randint(0, 3))))
+        ranks.append(max((ranks[need] + 1 for need in needs), default=0))
+        links += [Link(need, at) for need in needs]
+    inner = Level((Node("a", 0, 120, 42), Node("b", 1, 120, 42)), (Link(0, 1),))
+    nodes = [
+        Node(str(at), rank, chance.choice((120.0, 180.0)), 42.0, inner if chance.random() < 0.1 else None)
+        for at, rank in enumerate(ranks)
+    ]
+    layout = laid_out(Level(tuple(nodes), tuple(links)))
+    boxes = {box.key: box for box in layout.boxes if box.key.isdigit()}
+    for one in boxes.values():
+        assert 0 <= one.x <= layout.width - one.width + 0.01
+        assert -0.01 <= one.y <= layout.height - one.height + 0.01
+        for other in boxes.values():
+            apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+            stacked = one.y + one.height + GAP_Y <= other.y + 0.01 or other.y + other.height + GAP_Y <= one.y + 0.01
+            assert one is other or apart or stacked
+    for line in layout.lines:
+        if line.source.isdigit():
+            assert boxes[line.source].x + boxes[line.source].width < boxes[line.target].x
+
+
+def test_places_and_anchors_are_one_to_one() -> None:
+    places = ["a/b", "a.b", "a[1]", "a.5b1.5d", "a-b", "a_b", "ä", "a b"]
+    assert len({anchor_of(place) for place in places}) == len(places)
+    assert place_of("polish#2/fan@3[4]/x#1") == "polish/fan[4]/x"
+    assert [owner_of(place) for place in ("a/b[3]", "a[3]/b", "a")] == ["a/b", "a[3]", ""]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large")
+    tasks = []
+    for at in range(1000):
+        task: dict[str, object] = {"id": f"t{at}", "uses": "noop", "with": {"value": at}}
+        if at >= 25:
+            task["needs"] = [f"t{at - 25}"]
+        if at in (400, 700):
+            task |= {"expect": ["outputs.value < 0"], "allow_failure": True}
+        tasks.append(task)
+    (folder / "plan.json").write_text(json.dumps({"plan": "large", "defaults": {"timeout": "1m"}, "tasks": tasks}))
+    done = commands.run("exec", "plan.json", "--unattended", "--progress", "quiet", folder=folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+def test_a_thousand_tasks_fit_on_a_page_that_shows_what_is_not_well(large: Path) -> None:
+    story, _ = told(large)
+    html = page_of(story)
+    assert len(html.encode()) < 300_000
+    page = run_page(Given(story, story.last))
+    assert {"t400", "t700"} <= {node.place for node in page.picture.nodes}
+    assert {"t400", "t700"} <= {lane.place for lane in page.lanes}
+    assert sum(node.tasks for node in page.picture.nodes) == 1000
+    assert page.picture.hidden == 998
+    assert "more tasks" in html
+    assert len(page.moments) <= 1000
+
+
+def test_a_task_that_is_folded_away_has_a_drawer_when_it_is_chosen(large: Path) -> None:
+    story, _ = told(large)
+    whole = run_page(Given(story, story.last, chosen="t5", whole=True))
+    assert "t5" in {drawer.place for drawer in whole.drawers}
+    assert len(whole.lanes) == 1000
+    folded = run_page(Given(story, story.last, chosen="t5"))
+    assert "t5" in {drawer.place for drawer in folded.drawers}
+
+
+def test_a_large_plan_without_a_run_is_drawn_in_bundles(large: Path) -> None:
+    plan = told(large, 1)[0].state.plan
+    drawn = picture(plan)
+    assert sum(node.tasks for node in drawn.nodes) == 1000
+    assert all(node.sign is None for node in drawn.nodes)
+    assert len(picture(plan, Coloured(), whole=True).nodes) == 1000
