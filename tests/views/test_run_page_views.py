@@ -4,6 +4,7 @@ runs stay small."""
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from contextlib import closing
@@ -46,7 +47,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("run")
     plan = folder / "plan.yaml"
     plan.write_text((ROOT / f"plans/{request.param}.yaml").read_text().replace("../schemas", str(ROOT / "schemas")))
-    commands.run("exec", "plan.yaml", "--unattended", "--progress", "quiet", folder=folder)
+    commands.run("exec", "plan.yaml", "--unattended", "--progress", "quiet", folder=folder, env=dict(os.environ))
     return folder
 
 
@@ -150,7 +151,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             task |= {"expect": ["outputs.value < 0"], "allow_failure": True}
         tasks.append(task)
     (folder / "plan.json").write_text(json.dumps({"plan": "large", "defaults": {"timeout": "1m"}, "tasks": tasks}))
-    done = commands.run("exec", "plan.json", "--unattended", "--progress", "quiet", folder=folder)
+    done = commands.run("exec", "plan.json", "--unattended", "--progress", "quiet", folder=folder, env=dict(os.environ))
     assert done.code == 0, done.err
     return folder
 

@@ -108,6 +108,12 @@ class _Outline:
         self._level(opened, level + 1)
 
 
+def row_of(story: Story, place: str) -> Row | None:
+    """The row of a place, whether the outline shows it or not; None for one that no task has."""
+    numbers = tuple(number for number, task in enumerate(story.state.specs) if place_of(task.id) == place)
+    return Row(place, item_name(story.state, numbers[-1]), 0, numbers) if numbers else None
+
+
 def item_name(state: State, number: int) -> str:
     """A task as its row calls it: an item of a matrix by its values."""
     frame = state.tasks[number].frame

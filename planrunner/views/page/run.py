@@ -32,7 +32,7 @@ from planrunner.views.page.burn import Burn, amount_text, burns
 from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
 from planrunner.views.page.figures import count, duration, moment
 from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
-from planrunner.views.page.outline import Row, outline, owner_of
+from planrunner.views.page.outline import Row, outline, owner_of, row_of
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Moment, Story, place_of
@@ -394,10 +394,12 @@ def _chosen(story: Story, rows: Sequence[Row], failed: Sequence[Trouble]) -> str
 def _drawers(given: Given, rows: Sequence[Row], chosen: str, end: float) -> list[Drawer]:
     """The drawers that come with the page: of a small run all, else those that need a look."""
     held = [row for row in rows if row.tasks]
+    if chosen and all(row.place != chosen for row in held) and (other := row_of(given.story, chosen)) is not None:
+        held.append(other)
     most = WHOLE if given.alone else DRAWERS
     if len(held) > most:
         calm = ("completed", "pending", "omitted", "skipped")
         held.sort(key=lambda row: (row.place != chosen, given.story.statuses.get(row.place, "pending") in calm))
         order = {row.place: at for at, row in enumerate(rows)}
-        held = sorted(held[:most], key=lambda row: order[row.place])
+        held = sorted(held[:most], key=lambda row: order.get(row.place, len(order)))
     return [drawer(given.story, row, given.logs, end) for row in held]
