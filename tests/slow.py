@@ -74,6 +74,7 @@ ROOMS = (
     "security/test_rights_narrow.py::test_a_run_that_goes_on_is_not_given_what_was_denied_at_its_start",
     "shell/test_shell_lines.py",
     "shell/test_shell_terminal.py",
+    "service/test_attacks.py",
     "simulation/",
 )
 """Beginnings of the names of tests, below ``tests``."""
@@ -146,6 +147,10 @@ SAMPLES = (
     "simulation/test_revision_simulation.py::test_a_plan_edited_in_the_middle_of_a_run_keeps_what_is_unchanged_and_nothing_else[0]",
     "simulation/test_simulation.py::test_a_crash_at_any_journal_write_leads_to_the_same_final_state[0]",
     "simulation/test_simulation.py::test_promises_hold_for_random_plans_and_failures[0]",
+    "service/test_attacks.py::test_04_",
+    "service/test_attacks.py::test_15_",
+    "service/test_attacks.py::test_31_",
+    "service/test_attacks.py::test_37_",
 )
 """Beginnings of the names of tests in these rooms that stay: every promise of ``docs/explanation/promises.md`` has one."""
 

@@ -7,6 +7,7 @@ Paths are those below the directory of the project, with ``/``; the project is t
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -80,8 +81,8 @@ class Envelope(NamedTuple):
 
 
 def place_of(path: str) -> str:
-    """The absolute path of a plan of the project. Raises UsageError for a path that leads out of it or that is not
-    named like a plan, Denied for what no plan may be written to."""
+    """The absolute path of a plan of the project. Raises UsageError for a path not named like a plan, Denied for
+    one that leads out of the project, by a link too, and for what no plan may be written to."""
     name = os.path.basename(path)
     if not name.endswith(ENDINGS) or name.startswith(".") or name == FILE:
         raise UsageError(f"`{path}` is not named like a plan", f"plans end in {', '.join(ENDINGS)}")
@@ -90,7 +91,10 @@ def place_of(path: str) -> str:
             parts = tree.writable(path)
     except Failure as failure:
         raise Denied(str(failure)) from None
-    return os.path.join(workspace().root, *parts)
+    place, home = os.path.join(workspace().root, *parts), os.path.realpath(workspace().root)
+    if not os.path.realpath(place).startswith(f"{home.rstrip('/')}/"):
+        raise Denied(f"`{path}` leads out of the project by a link")
+    return place
 
 
 def _opened() -> Beneath:
@@ -266,6 +270,10 @@ def _present(folder: int, name: str) -> tuple[bytes | None, int]:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None, 0o644
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Failure(f"{name} is a link; edit the file that it leads to") from None
+        raise
     with open(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
