@@ -28,8 +28,8 @@ def cron_fault(text: str) -> str:
             ends = [] if is_whole else [first, *([last] if dash else [])]
             numbers = [_number(end.partition("#")[0] if names is _DAYS else end, names) for end in ends]
             if (slash and not (step.isdigit() and int(step))) or any(not least <= each <= most for each in numbers):
-                article = "an" if what == "hour" else "a"
-                return f"`{part}` is not {article} {what}: write a number from {least} to {most}, `*`, `1-5`, `*/2` or a list"
+                kind = f"an {what}" if what == "hour" else f"a {what}"
+                return f"`{part}` is not {kind}: write a number from {least} to {most}, `*`, `1-5`, `*/2` or a list"
     return ""
 
 

@@ -16,10 +16,13 @@ from planrunner.app.queue.lease import WorkerLease
 from planrunner.app.queue.limits import CurrentLimits, allowance
 from planrunner.app.queue.parked import Parked
 from planrunner.app.queue.store import Store, Task
-from planrunner.app.runs.execute import RunResult
-from planrunner.app.runs.host import MOST, Host, HostedRun
+from planrunner.app.runs.execute import RunResult, Silent
+from planrunner.app.runs.host import MOST, Host
 from planrunner.caller import acting
 from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed, UsageError
+from planrunner.machine.decide import next_time
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
 
 Json = Any
 
@@ -27,6 +30,8 @@ LOOK = 0.1
 """Seconds between two looks at what other processes have written."""
 STANDBY = 0.5
 """Seconds between two tries to get the lease of a queue that another worker has."""
+_NEAR = 2.0
+"""Seconds to the next time of a run from which on it keeps its slot for it."""
 _AT_ONCE = 32
 """Items that are taken in one transaction."""
 _BREATHS = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -55,6 +60,30 @@ class Change(NamedTuple):
 
 
 Told = Callable[[Change], None]
+
+
+class Slot(Silent):
+    """Looks at one run: whether it needs its slot, or only waits for a time that comes."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        self._state = state
+
+    @property
+    def is_needed(self) -> bool:
+        """False while no task of the run is under way and its next time is not near."""
+        state = self._state
+        if state is None or state.running or state.status != "running":
+            return True
+        now = time.time()
+        try:
+            return (next_time(state, now) or now) - now < _NEAR
+        except RuntimeError:  # its thread is changing the state this moment
+            return True
 
 
 class Worker:
@@ -165,7 +194,7 @@ class Turns:
         self._limits = CurrentLimits(root)
         self._clock: Any = None
         self._host = Host(MOST)
-        self._acting: dict[str, HostedRun] = {}
+        self._acting: dict[str, Slot] = {}
         self._ended: deque[Ended] = deque()
         self._parked = Parked(store.state)
         self._stopping = False
@@ -289,7 +318,7 @@ class Turns:
         if self.store.pause() is not None:
             return LOOK
         while True:
-            room = min((MOST if limits.concurrency is None else limits.concurrency) - len(self._acting), _AT_ONCE)
+            room = min(self._room(limits), _AT_ONCE)
             allowed, wait = allowance(limits, self.store)
             tasks = self.store.tasks("waiting", limit=min(room, allowed)) if min(room, allowed) > 0 else []
             if not tasks:
@@ -300,6 +329,16 @@ class Turns:
             self._tell(task.item.run for task in tasks)
             for task in tasks:
                 self._begin(task)
+
+    def _room(self, limits: Limits) -> int:
+        """How many runs more may go on. One that only waits for a time takes a thread and no slot."""
+        threads = MOST - len(self._acting)
+        if limits.concurrency is None or threads <= 0:
+            return threads
+        room = limits.concurrency - len(self._acting)
+        if room <= 0:
+            room = limits.concurrency - sum(slot.is_needed for slot in self._acting.values())
+        return min(room, threads)
 
     def _mark(self, task: Task) -> None:
         now = time.time()
@@ -316,12 +355,13 @@ class Turns:
                 self.store.note(item.run, "failed", ended=time.time(), reason=message)
             return
         try:
+            slot = Slot()
             with acting(item.by, task.where):
-                run = self._host.act(act_for(task, self.store))
+                run = self._host.act(act_for(task, self.store), slot)
         except PlanrunnerError as error:
             self._over(task, None, error)
             return
-        self._acting[item.run] = run
+        self._acting[item.run] = slot
         run.when_over(lambda over: self._over(task, *over.outcome()))
 
     def _over(self, task: Task, result: RunResult | None, error: BaseException | None) -> None:

@@ -207,6 +207,18 @@ def test_as_many_run_at_once_as_the_settings_say(make: Make) -> None:
     os.close(gate)
 
 
+def test_a_run_that_only_waits_for_a_time_takes_no_slot(make: Make) -> None:
+    project = make()
+    (project.root / "later.yaml").write_text("plan: later\ntasks:\n  - {id: a, delay: 1h, uses: noop, timeout: 1m}\n")
+    waits = project.add("later").run
+    with project.worker():
+        stands(waits, "running")
+        stands(project.add().run, "done")
+        assert asking.item(waits).status == "running"
+        asking.cancel(waits)
+        stands(waits, "cancelled")
+
+
 def test_a_worker_that_is_closed_pauses_its_runs_and_the_next_one_continues_them(make: Make) -> None:
     project = make()
     os.mkfifo(project.root / "go")
