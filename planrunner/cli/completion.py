@@ -84,6 +84,10 @@ def _depth(path: str) -> int:
 
 
 def _runs_and_tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
+    """The tasks of a run that is named already; else runs, and the tasks of the newest one."""
+    if words := ctx.params.get("words"):
+        ctx.params["run"] = words[0]
+        return _tasks(ctx, word)
     return [*_runs(ctx, word), *_tasks(ctx, word)]
 
 

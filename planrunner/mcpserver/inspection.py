@@ -95,17 +95,21 @@ def _runs(site: Site, given: Arguments) -> dict[str, Json]:
 def _status(site: Site, given: Arguments) -> dict[str, Json]:
     try:
         told = shown_document(look(given["run"], site.state))
-    except NotFound:
-        return document_of({"run_id": given["run"], "status": "queued", "exit_code": None}, _queued(site, given["run"]))
+    except NotFound as missing:
+        return document_of(_queued(site, given["run"], missing))
     if given["tasks"]:
         return told
     kept = {name: each for name, each in told["tasks"].items() if each["status"] not in _UNEVENTFUL}
     return {**told, "tasks": kept, "uneventful": len(told["tasks"]) - len(kept)}
 
 
-def _queued(site: Site, run: str) -> dict[str, Json]:
-    """The item of a run that has not begun. Raises NotFound for one that was never asked for."""
-    return {"item": item_object(item(run, site.state))}
+def _queued(site: Site, run: str, missing: NotFound) -> dict[str, Json]:
+    """What there is to say of a run that has not begun. Raises ``missing`` for one that was never asked for."""
+    try:
+        found = item(run, site.state)
+    except NotFound:
+        raise missing from None
+    return {"run_id": found.run, "status": "queued", "exit_code": None, "item": item_object(found)}
 
 
 _UNEVENTFUL = ("completed", "skipped", "pending", "cancelled")
@@ -120,8 +124,9 @@ def _logs(site: Site, given: Arguments) -> dict[str, Json]:
     looked = look(given["run"], site.state)
     room, told = LONGEST, []
     for log in reversed(logs(looked, given.get("task"), given.get("attempt"))):
-        data = b"".join(read_log(log, tail=given["tail"]))
-        kept = data[max(0, len(data) - room) :]
+        kept = b""
+        for piece in read_log(log, tail=given["tail"]):
+            kept = (kept + piece)[-room:] if room else b""  # one line may be as long as a file
         room -= len(kept)
         cut = len(kept) < log.size()
         told.append({"task": log.task, "attempt": log.attempt, "text": kept.decode("utf-8", "replace"), "cut": cut})

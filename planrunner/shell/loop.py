@@ -294,14 +294,14 @@ class Shell:
             return OK
         if arguments:
             return self.commands.run([*arguments, "--help"])
+        self.say("commands of planrunner (`help COMMAND` explains one):")
+        for name, text in self.commands.table:
+            self.say(f"  {name:<16} {text}")
         self.say("commands of the shell:")
         for usage, text in OWN:
             self.say(f"  {usage:<16} {text}")
         for name, line in self.profile.aliases:
             self.say(f"  {name:<16} {harmless(line)}")
-        self.say("commands of planrunner (`help COMMAND` explains one):")
-        for name, text in self.commands.table:
-            self.say(f"  {name:<16} {text}")
         return OK
 
     def _exit(self, arguments: Sequence[str]) -> int:

@@ -90,7 +90,7 @@ def test_commands_plans_runs_tasks_and_gates_are_completed(desk: Desk) -> None:
     assert "plans/gated.yaml" in desk.completed("queue ")
     assert {"add", "cancel"} <= {*desk.completed("queue ")}
     assert {run, "last"} <= {*desk.completed("attach ")}
-    assert desk.completed(f"why {run} bu") == ["build"]
+    assert desk.completed(f"why {run} ") == ["build", "sign"]
     assert desk.completed("approve last ") == ["sign"]
     assert desk.completed("ship ") == ["sign"]  # an alias is completed as what it stands for
     assert "--session" not in desk.completed("show --")
