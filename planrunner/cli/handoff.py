@@ -50,7 +50,7 @@ def report_command(ctx: click.Context, /, run: str, target: str, as_json: bool) 
 @json_option
 @click.pass_context
 def archive_command(ctx: click.Context, /, run: str, target: str, as_json: bool) -> int:
-    """Write everything about a run for whoever takes over: a folder or a tar archive that opens without planrunner.
+    """Write everything about a run: a folder or a tar archive that opens without planrunner.
 
     It holds a readme, pages for a browser, the plan with its revisions, artifacts, logs, decisions, evidence of gates,
     a postmortem read out of the journal, the journal itself, and the digest of every file.

@@ -50,7 +50,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("why", "show", "Explain why a task ran, waited, was skipped or failed.", "look"),
     ("diff", "revise", "Compare two runs, revisions of a run, or two plans.", "look"),
     ("report", "handoff", "Write a run as one HTML file.", "look"),
-    ("archive", "handoff", "Write everything about a run for whoever takes over.", "look"),
+    ("archive", "handoff", "Write everything about a run, for the person who takes over.", "look"),
     ("checkpoints", "checkpoints", "List checkpoints that a run can continue from.", "look"),
     ("hypotheses", "hypotheses", "Show the confidence of a run in each hypothesis, with the evidence.", "look"),
     ("artifacts", "artifacts", "List, read and delete artifacts of runs.", "look"),

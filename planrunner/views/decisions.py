@@ -57,7 +57,7 @@ class Decision(NamedTuple):
 
 def decisions(entries: Iterable[Entry]) -> list[Decision]:
     """The decisions in a record, in its order. What planrunner decided alone is not among them, except a gate that
-    ended without a person: by checks, or since nobody decided in time."""
+    ended without a person: by checks, or since its time was over."""
     asked: dict[tuple[str, int], str] = {}
     listed: list[Decision] = []
     for seq, at, event, _ in entries:

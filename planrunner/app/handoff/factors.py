@@ -57,7 +57,7 @@ def _name(state: State, task: str) -> str:
 def _allowed(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
     for decision in decisions(entries):
         if decision.kind in ("trust", "sandbox", "policy"):
-            yield Fact(f"{decision.by or 'Somebody'} {decision.said}.", (decision.seq,))
+            yield Fact(f"{decision.by or 'A person'} {decision.said}.", (decision.seq,))
     first = entries[0].event
     if isinstance(first, RunStarted) and first.environment.get("forced"):
         yield Fact("The run was started although the check before its start had objections.", (entries[0].seq,))
@@ -84,7 +84,7 @@ def _revisions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
         if isinstance(event, RunRevised):
             because = f": {event.reason}" if event.reason else ""
             yield Fact(
-                f"{event.by or 'Somebody'} changed the plan meanwhile (revision {event.number}){because}.", (entry.seq,)
+                f"{event.by or 'A person'} changed the plan meanwhile (revision {event.number}){because}.", (entry.seq,)
             )
         elif isinstance(event, PolicyChanged) and event.reason == "changed":
             yield Fact("The operator's policy changed while the run was going on.", (entry.seq,))

@@ -139,7 +139,7 @@ def _versions(one: State, other: State) -> tuple[Change, ...]:
 
 
 def _counts(change: Change, found: Sequence[dict[str, Json]]) -> bool:
-    """A capability that one plan does not use is no other version of it."""
+    """Whether a change is one of versions: a capability that only one of the plans uses has not changed."""
     return not change.name.startswith("capability ") or all(change.name in facts for facts in found)
 
 

@@ -145,7 +145,7 @@ def _pair(key: str, one: _Side, other: _Side) -> TaskPair:
 
 
 def _changes(one: Stand, other: Stand) -> list[str]:
-    """How a task ended otherwise; nothing where it did not."""
+    """How a task ended otherwise; empty where it did not."""
     if one.status != other.status:
         return [f"{_word(one.status)} → {_word(other.status)}{_how(other) or _how(one)}"]
     return [f"failed{_how(one)} → failed{_how(other)}"] if _how(one) != _how(other) else []
