@@ -75,6 +75,7 @@ ROOMS = (
     "shell/test_shell_lines.py",
     "shell/test_shell_terminal.py",
     "service/test_attacks.py",
+    "service/browser/",
     "simulation/",
 )
 """Beginnings of the names of tests, below ``tests``."""
@@ -144,6 +145,9 @@ SAMPLES = (
     "security/test_python_scan.py",
     "security/test_rights_narrow.py",
     "security/test_taint_ways.py",
+    "service/browser/test_flows.py::test_a_plan_is_started_watched_and_approved",
+    "service/browser/test_views.py::test_a_gate_is_decided_without_script",
+    "service/browser/test_views.py::test_a_view_is_open_to_all[a gate-",
     "simulation/test_revision_simulation.py::test_a_plan_edited_in_the_middle_of_a_run_keeps_what_is_unchanged_and_nothing_else[0]",
     "simulation/test_simulation.py::test_a_crash_at_any_journal_write_leads_to_the_same_final_state[0]",
     "simulation/test_simulation.py::test_promises_hold_for_random_plans_and_failures[0]",

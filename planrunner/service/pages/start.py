@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import look as look_at
 from planrunner.app.plans.edit import envelope_of, look, read_text
 from planrunner.app.plans.files import plan_paths, plan_title
@@ -33,6 +35,9 @@ from planrunner.views.page.start import PREFIX, PlanLine, preview_rows, start_pa
 Json = Any
 
 router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+PATIENCE = 3.0
+"""Seconds in which a run begins whose turn it is."""
 
 
 @router.get("/start", response_class=HTMLResponse)
@@ -94,7 +99,19 @@ def start(
         frame = framed(follower, project, visitor, "runs")
         page = _page(project, visitor, frame, {**asked, "problem": f"{problem.detail}. {problem.hint}".strip()})
         return HTMLResponse(page, problem.status)
-    return RedirectResponse(f"/{project.name}/runs/{found['run_id']}", 303)
+    begun = _begins(follower, str(found["run_id"]))
+    return RedirectResponse(f"/{project.name}/runs/{found['run_id']}" if begun else f"/{project.name}/queue", 303)
+
+
+def _begins(follower: Follower, run: str) -> bool:
+    """Whether a run begins at once; one that does not waits for its turn in the queue."""
+    until = time.monotonic() + PATIENCE
+    while not follower.summaries.last_seq(run):
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        follower.wait(follower.summaries.version, min(left, 0.2))
+    return True
 
 
 def _number(text: str) -> int:
