@@ -15,8 +15,9 @@ HEAD = """# The HTTP API
 `/api/v1/openapi.json` of a service. [Serve projects](../how-to/serve.md) says how to start one and who may do what.
 
 `{{project}}` is the name of a project of the service, `{{run}}` an id, the start of one, or `last`. Addresses without a
-beginning stand below `/api/v1/projects/{{project}}`. The scope is the one that a token needs. Bodies are JSON; a key that is not listed is an error. Documents are those that `--json`
-prints on the command line; fields are added to them, never changed or removed.
+beginning stand below `/api/v1/projects/{{project}}`. The scope is the one that a token needs. Bodies are JSON; a key
+that is not listed is an error. Documents are those that `--json` prints on the command line; fields are added to them,
+never changed or removed.
 
 A request that fails gets a problem document (RFC 9457): `status`, `detail`, mostly `hint`, and for plans `findings`.
 Paths of plans are those below the project. Names in addresses are percent-encoded: `polish%232` for `polish#2`.

@@ -108,7 +108,8 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 class _Server(uvicorn.Server):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Query, Request
@@ -19,11 +19,12 @@ from fastapi.responses import StreamingResponse
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import Log, Look, logs, look, read_log
 from planrunner.errors import NotFound
+from planrunner.journal.stores import open_journal
 from planrunner.service.access import Access
 from planrunner.service.api.answers import Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower
-from planrunner.views.progress.jsonl import entry_object
+from planrunner.service.pieces import Pieces, message
 
 Json = Any
 
@@ -31,6 +32,9 @@ LOOK = 2.0
 """Seconds between two looks at whether the token of a reader still holds. A silent stream says then that it lives."""
 PIECE = 64 << 10
 """Bytes of a log that are sent at once."""
+BREATH = 0.02
+"""Seconds between two pieces for one reader: a run that is quick comes in fewer pieces, and other readers have their
+turn."""
 GROWTH = 0.2
 """Seconds between two looks at a log that grows."""
 
@@ -40,6 +44,7 @@ _EVENTS: dict[int | str, dict[str, Json]] = {
 }
 
 router = api_router("streams")
+_pieces = Pieces()
 
 
 class Reader(NamedTuple):
@@ -74,7 +79,8 @@ async def stream_events(
 ) -> StreamingResponse:
     """Stream the events of a run from the beginning, or after `Last-Event-ID`, as they become durable. The id of each
     is its number, its data the entry."""
-    found = await asyncio.to_thread(_run_id, reader.visitor, project, run)
+    known = follower.summaries.last_seq(run) > 0
+    found = run if known else await asyncio.to_thread(_run_id, project, run)
     return _streaming(_entries(reader, follower, found))
 
 
@@ -103,11 +109,6 @@ def _streaming(events: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _message(data: Json, number: int, kind: str = "") -> str:
-    name = f"event: {kind}\n" if kind else ""
-    return f"id: {number}\n{name}data: {json.dumps(data, separators=(',', ':'), default=str)}\n\n"
-
-
 async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterator[str]:
     after, checked = reader.after, time.monotonic()
     yield _OPENING
@@ -116,11 +117,13 @@ async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterato
             checked = time.monotonic()
             if not reader.may_go_on():
                 return
-        entries = await asyncio.to_thread(follower.read, run, after)
-        if entries:
-            after = entries[-1].seq
-            objects = map(entry_object, entries)
-            yield "".join(_message(each, each["seq"]) for each in objects)
+        piece = _pieces.kept(follower, run, after)
+        if piece is None:
+            piece = await asyncio.to_thread(_pieces.made, follower, run, after)
+        if piece.text:
+            after = piece.last
+            yield piece.text
+            await asyncio.sleep(BREATH)
             continue
         try:
             async with asyncio.timeout(LOOK):
@@ -136,7 +139,7 @@ async def _changes(reader: Reader, follower: Follower) -> AsyncIterator[str]:
     while reader.may_go_on():
         version = summaries.version
         counts = await asyncio.to_thread(summaries.counts)
-        yield _message({"counts": counts, "newest": summaries.newest}, version)
+        yield message({"counts": counts, "newest": summaries.newest}, version)
         while True:
             try:
                 async with asyncio.timeout(LOOK):
@@ -184,10 +187,10 @@ async def _written(reader: Reader, watched: _Watched, found: tuple[Log, bool]) -
         piece = await asyncio.to_thread(_piece, log, after)
         if piece:
             after += len(piece)
-            yield _message({"task": log.task, "attempt": log.attempt, "text": decoder.decode(piece)}, after)
+            yield message({"task": log.task, "attempt": log.attempt, "text": decoder.decode(piece)}, after)
             continue
         if over:
-            yield _message({"task": log.task, "attempt": log.attempt}, after, "end")
+            yield message({"task": log.task, "attempt": log.attempt}, after, "end")
             return
         await asyncio.sleep(GROWTH)
         if time.monotonic() - checked > 1.0:
@@ -201,6 +204,7 @@ def _piece(log: Log, after: int) -> bytes:
     return next(iter(read_log(log, after)), b"")
 
 
-def _run_id(visitor: Visitor, project: Project, run: str) -> str:
-    with behalf(visitor, project):
-        return look(run, project.state).row.run
+def _run_id(project: Project, run: str) -> str:
+    """The whole id of a run. Raises NotFound."""
+    with closing(open_journal(project.state, readonly=True)) as journal:
+        return journal.find_run(run)
