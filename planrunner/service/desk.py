@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
 
 from planrunner.app.follow.follower import Follower
-from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, read_text
+from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, plain, read_text
 from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound, PlanrunnerError
@@ -99,9 +99,15 @@ def draft_of(path: str, run: str, own: bool) -> Draft:
         if not run:
             raise
         return Draft(path, run_plan(run, None).text, "", run, own=True)
-    if own and run:
-        return Draft(path, run_plan(run, None).text, read.digest, run, own=True)
-    return Draft(path, read.text, read.digest, run)
+    draft = Draft(path, read.text, read.digest, run)
+    mine = run_plan(run, None).text if run else read.text
+    if own:
+        return draft._replace(text=plain(mine), own=True)
+    if plain(mine) != read.text:
+        way = f"?{urlencode({'run': run, 'of': 'run'})}"
+        said = "The file is not the plan that the run has."
+        return draft._replace(alert=Alert("wait", said, way, "Begin with the plan of the run"))
+    return draft
 
 
 def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object]:
