@@ -65,18 +65,21 @@ class _Kept:
 
     def take(self, journal: Journal, run: str) -> bool:
         """Fold what is new; says whether there was anything."""
-        before, state = self.story.seq, self.story.state
-        if self.said is not None:
-            state.status, state.reason = self.said  # type: ignore[assignment]
-            self.said = None
-        for entry in journal.entries(run, before):
+        state, new = self.story.state, False
+        for entry in journal.entries(run, self.story.seq):
+            if self.said is not None:
+                state.status, state.reason = self.said  # type: ignore[assignment]
+                self.said = None
             self.line.see(entry)
             self.story.take((entry,))
-        return self.story.seq > before
+            new = True
+        return new
 
     def rest(self) -> None:
-        """Say how a run stands that no process acts on."""
+        """Say how a run stands that no process acts on, unless that was said since its last entry."""
         state = self.story.state
+        if self.said is not None or state.ended_at is not None:
+            return
         self.said = state.status, state.reason
         rest(state)
         self.story.refresh()

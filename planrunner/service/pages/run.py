@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -9,14 +10,16 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from planrunner.app.history.artifacts import found, shown
+from planrunner.app.history.artifacts import found
+from planrunner.app.history.artifacts import shown as origin_of
+from planrunner.app.queue import asking
+from planrunner.app.queue.items import Item
 from planrunner.app.runs import rerun, rollback
 from planrunner.errors import NotFound, UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher
-from planrunner.service.promised import promised_page
 from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
@@ -43,16 +46,25 @@ def run_page_of(
     rows: str = "",
 ) -> Response:
     """The run; ``at`` shows it after that entry, ``task`` opens a drawer, ``rows=all`` unfolds everything."""
+    shown = framed(follower, project, visitor, "runs", "run.js")
     try:
         with stories.reading(project, run) as reading:
             page = _page(visitor, reading, at, task, rows == "all")
-            shown = framed(follower, project, visitor, "runs", "run.js")
             return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
     except NotFound:
-        waiting = promised_page(project, visitor, follower, run)
-        if waiting is None:
+        with behalf(visitor, project):
+            item = _queued(project, run)
+        if item is None:
             raise
-        return waiting
+    return HTMLResponse(rendered("run-queued.html", shown._replace(scripts=()), item=item, now=time.time()))
+
+
+def _queued(project: Project, run: str) -> Item | None:
+    """A run that was asked for and is not in the journal yet; None where nobody asked for it."""
+    try:
+        return asking.item(run, project.state)
+    except NotFound:
+        return None
 
 
 def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: bool) -> RunPage:
@@ -89,7 +101,7 @@ def _retry(reading: Reading) -> Mapping[str, Json] | None:
 def artifact(project: HereProject, visitor: HereVisitor, follower: HereFollower, run: str, digest: str) -> str:
     """An artifact of the run: what it is and came from, its text where it is text, and the way to its bytes."""
     with behalf(visitor, project):
-        origin = shown(digest, project.state)
+        origin = origin_of(digest, project.state)
         data = _beginning(digest, project.state) if origin.stored else b""
     page = framed(follower, project, visitor, "runs")
     return rendered("artifact.html", page, run=run, origin=origin, one=origin.version, text=text_of(data), most=TEXT)
@@ -119,6 +131,34 @@ def resume(project: HereProject, visitor: Runner, form: HereForm, launcher: Here
 def retry(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
     """Retry what failed."""
     launcher.again(visitor, project, rerun.RerunRequest(run, tuple(form.every("task")), retry=True))
+    return _back(project, run)
+
+
+@router.post("/{run}/settle")
+def settle(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+    """Say what became of an attempt that was cut off, and continue."""
+    pair = [form.get("task", ""), form.get("how", "")]
+    launcher.go_on(visitor, project, run, "resume", {"settle": [pair]})
+    return _back(project, run)
+
+
+@router.get("/{run}/rerun", response_class=HTMLResponse)
+def ask_rerun(
+    project: HereProject, visitor: Runner, follower: HereFollower, stories: HereStories, run: str, task: str
+) -> str:
+    """What would run again from a task on, with the form that does it."""
+    with stories.reading(project, run) as reading:
+        stale = rerun.foreseen(reading.story.state, rerun.RerunRequest(run, (task,)))
+        page = _page(visitor, reading, None, task, False)
+        shown = framed(follower, project, visitor, "runs")
+        return rendered("run-rerun.html", shown, page=page, stale=stale, task=task)
+
+
+@router.post("/{run}/rerun")
+def run_again(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+    """Run a task again, and what comes after it as far as that changes."""
+    request = rerun.RerunRequest(run, (form.get("task", ""),), downstream=bool(form.get("all")))
+    launcher.again(visitor, project, request)
     return _back(project, run)
 
 

@@ -166,7 +166,7 @@ def run_page(given: Given) -> RunPage:
     moments = story.once("moments", lambda: list(story.told(_moments(story.moments))))
     past = next(story.told(_past(story.moments, given.at)), None)
     drawing = story.once(f"picture {given.whole}", lambda: _picture(story, given.whole))
-    failed, more = troubles(story, given.source)
+    failed, more = story.once("troubles", lambda: troubles(story, given.source))
     chosen = given.chosen or _chosen(story, rows, failed)
     drawers = _drawers(given, rows, chosen, end)
     return RunPage(
@@ -184,11 +184,11 @@ def run_page(given: Given) -> RunPage:
         position=_position(moments, past),
         moments=tuple(moments),
         picture=drawing,
-        legend=tuple(_legend(state)),
+        legend=tuple(story.once("legend", lambda: _legend(state))),
         lanes=tuple(lanes(story, rows, scale, end)),
         scale=scale,
         burns=tuple(burns(story, scale, end)),
-        path=path_text(story),
+        path=story.once("path", lambda: path_text(story)),
         troubles=tuple(failed),
         more_troubles=more,
         agents=tuple(story.once("agents", lambda: agents(story))),
@@ -201,7 +201,7 @@ def run_page(given: Given) -> RunPage:
         whole=given.whole,
         alone=given.alone,
         permit=given.permit,
-        undo=tuple(_undo(state)),
+        undo=tuple(story.once("undo", lambda: _undo(state))),
         retry=given.retry,
         statuses=story.statuses if past is None else story.status_at(past.seq),
         current=story.statuses,

@@ -190,6 +190,7 @@ class Story:
         for path in list(self._lively):
             if path in self.state.index:
                 self.statuses[place_of(path)] = self._status(self.state.index[path])
+        self._memo.clear()
 
     def of_place(self) -> dict[str, list[Piece]]:
         """The pieces by place, those of earlier rounds and visits first."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from browsing import Shop
 from playwright.sync_api import Page, expect
+from serving import awaited
 
 Visit = Callable[..., Page]
 SOON = 30_000
@@ -166,3 +167,30 @@ def test_a_run_is_cancelled_after_a_question(visit: Visit, shop: Shop) -> None:
     page.reload()
     expect(page.locator(".verdict.present")).to_contain_text("Cancelled")
     expect(page.locator(".verdict.present")).to_contain_text("a mistake")
+
+
+def test_a_task_runs_again_after_what_that_means_was_shown(visit: Visit, shop: Shop) -> None:
+    run = shop.served.start("plans/smoke.yaml", params={"fail": False})
+    shop.served.settled(run)
+    page = visit(f"runs/{run}?task=check", script=False)
+    page.locator("aside section:visible").get_by_role("link", name="Run again from here").click()
+    expect(page.locator("main")).to_contain_text("check")
+    page.get_by_role("button", name="Run again").click()
+    page.wait_for_url(re.compile(f"/runs/{run}$"))
+    awaited(lambda: shop.served.run(run)["tasks"]["check"]["attempts"] == 2)
+    shop.served.settled(run)
+    page.reload()
+    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
+
+
+def test_a_run_in_the_queue_has_a_page_before_it_begins(visit: Visit, shop: Shop) -> None:
+    paused = visit("queue", script=False)
+    paused.get_by_role("button", name=re.compile("^Pause")).first.click()
+    run = shop.served.start("plans/smoke.yaml")
+    page = visit(f"runs/{run}", script=False)
+    expect(page.locator(".verdict")).to_contain_text("In the queue")
+    paused.goto(f"{shop.address}/queue")
+    paused.get_by_role("button", name=re.compile("^(Resume|Continue)")).first.click()
+    shop.served.settled(run)
+    page.goto(f"{shop.address}/runs/{run}")
+    expect(page.locator(".verdict.present")).to_contain_text("Failed")
