@@ -27,6 +27,7 @@ on_failure: continue
 OF_RUNS: dict[str, tuple[str, ...]] = {
     "answer": ("{run}", "sign-off"),
     "approve": ("{run}", "sign-off"),
+    "archive": ("{run}",),
     "audit": ("verify", "{run}"),
     "budget": ("{run}",),
     "cancel": ("{run}",),
@@ -39,6 +40,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "pause": ("{run}",),
     "reject": ("{run}", "sign-off", "--reason", "no"),
     "replay": ("{run}",),
+    "report": ("{run}",),
     "rerun": ("{run}", "build"),
     "resume": ("{run}",),
     "retry": ("{run}",),

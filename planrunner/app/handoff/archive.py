@@ -1,4 +1,4 @@
-"""A run as an archive for the person who takes over: plan, revisions, artifacts, decisions, evidence, journal, postmortem.
+"""A run as an archive for the person who takes over: plan, artifacts, decisions, evidence, journal, postmortem.
 
 It opens without planrunner: ``index.html`` in a browser, ``README.md`` in anything. ``SHA256SUMS`` has the digest of
 every file, and its own digest, kept elsewhere, proves all of them.

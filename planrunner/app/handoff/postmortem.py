@@ -92,7 +92,7 @@ def _timeline(state: State, entries: Sequence[Entry]) -> Iterator[Moment]:
     moments = [
         Moment(entry.seq, entry.at, max(0.0, entry.at - start), text)
         for entry in entries
-        if (text := sentence(state, entry)[0])
+        if (text := sentence(state, entry.event, entry.at)[0])
     ]
     if len(moments) <= TIMELINE:
         yield from moments
