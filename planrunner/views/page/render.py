@@ -39,6 +39,8 @@ class Frame(NamedTuple):
     scripts: tuple[str, ...] = ()
     token: str = ""
     """What a form sends as ``form`` to prove that this page made it."""
+    session: bool = False
+    """Whether the person has signed in with a token, and so may sign out."""
     alone: bool = False
     """The page is a file of its own: style and scripts stand in it, and nothing leads to a service."""
 
