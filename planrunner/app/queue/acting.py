@@ -15,7 +15,7 @@ from planrunner.app.runs.rerun import rerun
 from planrunner.app.runs.resume import Manner, resume
 from planrunner.app.runs.rollback import roll_back
 from planrunner.engine.poller import StopSwitch
-from planrunner.errors import NotFound
+from planrunner.errors import NotFound, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Event, RunReopened, RunResumed
 
@@ -27,10 +27,9 @@ def act_for(task: Task, store: Store) -> Act:
     already."""
     item, state = task.item, store.state
     if item.act == "start":
-        if last_entry(item.run, state):
+        if task.had_turn and last_entry(item.run, state):
             return _resume(task, state)
-        request = request_of(task, store)
-        return lambda watch, switch: execute(request, watch, switch=switch)
+        return _start(task, store)
     if task.is_carried or (task.had_turn and _was_taken_up(item.run, state, task.seen)):
         return _resume(task, state)
     match item.act:
@@ -42,6 +41,20 @@ def act_for(task: Task, store: Store) -> Act:
             return lambda watch, switch: roll_back(undo, state, watch, switch)
         case _:
             return _resume(task, state, task.arguments)
+
+
+def _start(task: Task, store: Store) -> Act:
+    request = request_of(task, store)
+
+    def start(watch: Watch, switch: StopSwitch) -> RunResult:
+        try:
+            return execute(request, watch, switch=switch)
+        except UsageError:
+            if not last_entry(task.item.run, store.state):
+                raise
+        return _resume(task, store.state)(watch, switch)  # a loss of power took the note that it had begun
+
+    return start
 
 
 def _resume(task: Task, state: str, arguments: dict[str, Json] | None = None) -> Act:
