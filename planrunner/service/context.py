@@ -110,4 +110,5 @@ def frame(project: Project | None, visitor: Visitor, here: str, *scripts: str) -
     who = visitor.principal
     name = project.name if project is not None else ""
     base = f"/{name}" if name else ""
-    return Frame(name, base, here, who=who.name, roles=who.roles, scripts=scripts, token=visitor.form, session=bool(visitor.token))
+    signed = bool(visitor.token)
+    return Frame(name, base, here, who=who.name, roles=who.roles, scripts=scripts, token=visitor.form, session=signed)
