@@ -150,3 +150,11 @@ def test_many_calls_at_once_have_their_own_answers(ran: Path) -> None:
         answers = carry_out(work)
     whole = len(asked(ran, "events", run="last").told["events"])
     assert [len(each.told["events"]) for each in answers] == [min(count, whole) for count in range(1, 21)]
+
+
+def test_a_line_as_long_as_a_file_is_cut_to_its_end(tmp_path: Path) -> None:
+    wide = "plan: wide\ntasks:\n  - {id: a, run: 'head -c 3000000 /dev/zero | tr \"\\0\" x; echo end', timeout: 1m}\n"
+    folder = project(tmp_path / "p", wide=wide)
+    assert planrunner(folder, "exec", "plans/wide.yaml", "--progress", "quiet").returncode == 0
+    [log] = asked(folder, "logs").told["logs"]
+    assert (len(log["text"]), log["text"][-4:], log["cut"]) == (100_000, "end\n", True)
