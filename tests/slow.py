@@ -146,6 +146,7 @@ SAMPLES = (
     "security/test_rights_narrow.py",
     "security/test_taint_ways.py",
     "service/browser/test_flows.py::test_a_plan_is_started_watched_and_approved",
+    "service/browser/test_run_page.py::test_the_scrubber_shows_any_past_moment_and_leads_back",
     "service/browser/test_views.py::test_a_gate_is_decided_without_script",
     "service/browser/test_views.py::test_a_view_is_open_to_all[a gate-",
     "simulation/test_revision_simulation.py::test_a_plan_edited_in_the_middle_of_a_run_keeps_what_is_unchanged_and_nothing_else[0]",
