@@ -40,7 +40,7 @@ class Visitor(NamedTuple):
         return self.projects is None or project in self.projects
 
 
-def the_visitor(request: Request) -> Visitor:
+async def the_visitor(request: Request) -> Visitor:
     """Who asks; the guard of the service has found that out before. Raises Problem 403 for one who may not read."""
     visitor: Visitor = request.scope["visitor"]
     return _allowed(visitor, "read")
@@ -50,7 +50,7 @@ HereVisitor = Annotated[Visitor, Depends(the_visitor)]
 """Who asks, and may read."""
 
 
-def seen_projects(request: Request, visitor: HereVisitor) -> list[Project]:
+async def seen_projects(request: Request, visitor: HereVisitor) -> list[Project]:
     """The projects that this visitor sees, by name."""
     every: dict[str, Project] = request.app.state.projects
     return [project for _, project in sorted(every.items()) if visitor.sees(project.name)]
@@ -59,7 +59,7 @@ def seen_projects(request: Request, visitor: HereVisitor) -> list[Project]:
 SeenProjects = Annotated[list[Project], Depends(seen_projects)]
 
 
-def the_project(seen: SeenProjects, project: str) -> Project:
+async def the_project(seen: SeenProjects, project: str) -> Project:
     """The project of the address. Raises NotFound for one that is not served, or not to this visitor."""
     found = next((each for each in seen if each.name == project), None)
     if found is None:
@@ -79,7 +79,7 @@ class Needs:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def __call__(self, visitor: HereVisitor) -> Visitor:
+    async def __call__(self, visitor: HereVisitor) -> Visitor:
         return _allowed(visitor, self.scope)
 
 

@@ -37,7 +37,7 @@ class Followers:
             follower.close()
 
 
-def the_follower(request: Request, project: HereProject) -> Follower:
+async def the_follower(request: Request, project: HereProject) -> Follower:
     """The follower of the project of the address."""
     followers: Followers = request.app.state.followers
     return followers.of(project)

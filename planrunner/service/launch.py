@@ -129,7 +129,7 @@ def _cancelled(item: Item) -> str:
     return "it has left the queue" if item.status == "cancelled" and item.begun is None else "what is open is cancelled"
 
 
-def the_launcher(request: Request) -> Launcher:
+async def the_launcher(request: Request) -> Launcher:
     """The launcher of the service."""
     launcher: Launcher = request.app.state.launcher
     return launcher

@@ -33,6 +33,8 @@ class Pieces:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str, int], Piece] = OrderedDict()
+        self._making = [threading.Lock() for _ in range(16)]
+        """A piece is made by one thread: all readers of a run go on from the same entries then."""
 
     def kept(self, follower: Follower, run: str, after: int) -> Piece | None:
         """The piece after an entry, where it was made before."""
@@ -44,6 +46,10 @@ class Pieces:
 
     def made(self, follower: Follower, run: str, after: int) -> Piece:
         """The piece after an entry; an empty one where there is nothing yet. Raises what the journal raises."""
+        with self._making[hash((run, after)) % len(self._making)]:
+            return self.kept(follower, run, after) or self._make(follower, run, after)
+
+    def _make(self, follower: Follower, run: str, after: int) -> Piece:
         objects = [entry_object(entry) for entry in follower.read(run, after, ENTRIES)]
         if not objects:
             return Piece(after, "")

@@ -99,6 +99,8 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
         h11_max_incomplete_event_size=64 << 10,
     )
     try:
+        for project in projects:
+            app.state.followers.of(project)
         launcher.start_work()
         _Server(config, begun, app).run(sockets=[place.socket])
     finally:

@@ -18,6 +18,7 @@ import pytest
 from serving import Answer, Served, make_project, serving, stopped
 
 from planrunner.safety import tokens
+from planrunner.service import peers
 from planrunner.service.app import ROUTERS
 from planrunner.service.scopes import addresses, scope_of
 
@@ -219,3 +220,16 @@ def test_every_address_asks_for_a_scope_and_more_than_reading_for_a_change() -> 
         for method in route.methods - {"GET", "HEAD"}:
             reads = any(route.path.endswith(end) and method == how for how, end in READING)
             assert (scope == "read") == reads or scope is None, (method, route.path, scope)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_user_at_the_other_end_of_a_connection_is_known(address: str) -> None:
+    try:
+        listener = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    except OSError:
+        pytest.skip(f"this machine has no {address}")
+    with listener, socket.create_connection(listener.getsockname()[:2]) as client, listener.accept()[0]:
+        ends = client.getsockname()[:2], listener.getsockname()[:2]
+        assert peers.user_of(*ends) == peers._listed(*ends) == os.geteuid()
+        assert peers.user_of(ends[0], (address, 1)) is None
+        assert peers.user_of(ends[0], None) is None

@@ -59,7 +59,7 @@ class Reader(NamedTuple):
         return self.access.holds(self.visitor)
 
 
-def the_reader(
+async def the_reader(
     request: Request,
     visitor: HereVisitor,
     after: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
