@@ -87,9 +87,9 @@ def test_an_editor_shows_findings_beside_their_lines_without_script(served: Serv
 def test_the_safe_fix_and_the_format_come_as_a_page_without_script(served: Served) -> None:
     fixed = press(served, "plans/bad.yaml", plan=BAD, do="fix:safe").text
     assert "needs: [build]" in fixed and "not saved" in fixed
-    formatted = press(served, "plans/good.yaml", plan=GOOD.replace("[build]", "[ build ]"), do="format").text
+    formatted = press(served, "plans/good.yaml", plan=GOOD.replace("[build]", "[ build ]"), do="tidy").text
     assert "needs: [build]" in formatted
-    broken = press(served, "plans/good.yaml", plan="plan: [", do="format")
+    broken = press(served, "plans/good.yaml", plan="plan: [", do="tidy")
     assert broken.status == 422 and "does not parse" in broken.text
 
 

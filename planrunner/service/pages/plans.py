@@ -174,7 +174,7 @@ def act(project: HereProject, visitor: Runner, follower: HereFollower, path: str
 
 def _changed(draft: Draft, what: str, which: str) -> Draft:
     """The draft after an action that changes its text. Raises PlanInvalid, NotFound."""
-    if what == "format":
+    if what == "tidy":
         return draft._replace(text=formatted(draft.path, draft.text))
     if what == "fix":
         return draft._replace(text=fixed(draft.path, draft.text, which))

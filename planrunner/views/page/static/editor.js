@@ -151,7 +151,7 @@
       go(note ? note.line - 1 : row, note?.start || 0, note?.end || 0);
     }
   });
-  $('[value=format]')?.addEventListener('click', async event => {
+  $('[value=tidy]')?.addEventListener('click', async event => {
     event.preventDefault();
     try {
       const said = await ask(form.dataset.look.replace(/look$/, 'reformat'), {path: form.dataset.path, text: area.value});
