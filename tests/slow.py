@@ -14,6 +14,7 @@ ROOMS = (
     "app/drafts/",
     "app/gates/",
     "app/handoff/test_handoff_chromium.py",
+    "app/handoff/test_handoff_histories.py",
     "app/history/test_histories.py",
     "app/history/test_replay_command.py",
     "app/proof/test_chaos.py",

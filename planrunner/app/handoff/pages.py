@@ -48,7 +48,11 @@ def report_page(found: Look, back: str = "") -> str:
         rest(story.state)
         story.refresh()
     logs = _Logs(os.path.join(found.directory, "logs", found.row.run))
-    given = Given(story, found.now, found.row.leased, found.source, logs, whole=True, alone=True)
+    return drawn(Given(story, found.now, found.row.leased, found.source, logs, whole=True, alone=True), back)
+
+
+def drawn(given: Given, back: str = "") -> str:
+    """The page of a run as a file of its own."""
     page = run_page(given)
     values = {"page": page, "data": embedded_data(page), "made": time.time(), "back": back}
     return standalone("report.html", Frame(scripts=("run.js",)), **values)
