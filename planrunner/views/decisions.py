@@ -76,13 +76,13 @@ def decisions(entries: Iterable[Entry]) -> list[Decision]:
 
 def _decision(event: Event) -> tuple[str, str, str, str, str] | None:
     """Who, kind, task, what was said and why; None for an event that is not a decision."""
-    if isinstance(event, (GateVoted, GateDecided)):
+    if isinstance(event, GateVoted) or (isinstance(event, GateDecided) and not event.by):
         return _of_gate(event)
     if isinstance(event, (BudgetExtended, BudgetRefused)):
         return event.by, "budget", event.scope, _budget(event), event.comment
     if isinstance(event, DoubtSettled) and event.by:
         return event.by, "doubt", event.task, f"settled the doubt: {event.resolution}", ""
-    if isinstance(event, TasksReset) and event.by:
+    if isinstance(event, TasksReset) and event.by and event.reason != "revised":
         what = f"sent {event.cause} back" if event.cause else f"had {_count(event.tasks)} run again ({event.reason})"
         return event.by, "reset", event.cause, what, event.comment
     return _of_run(event)
@@ -110,7 +110,7 @@ def _of_run(event: Event) -> tuple[str, str, str, str, str] | None:
 def _of_gate(event: GateVoted | GateDecided) -> tuple[str, str, str, str, str]:
     if isinstance(event, GateDecided):
         words = {"passed": "its checks passed", "failed": "its checks failed", "expired": "it expired undecided"}
-        return ", ".join(event.by), "gate", event.task, words.get(event.decision, event.decision), event.reason
+        return "", "gate", event.task, words.get(event.decision, event.decision), event.reason
     roles = event.roles or event.claimed
     as_role = f" as {', '.join(roles)}{' by their own word' if event.claimed else ''}" if roles else ""
     choice = f" with `{event.choice}`" if event.choice else ""
@@ -151,7 +151,6 @@ def decision_object(decision: Decision) -> dict[str, Json]:
 
 
 def decision_text(decision: Decision) -> str:
-    """``bo approved as release: the notes are right``; without who where nobody did."""
-    who = f"{decision.by} " if decision.by and decision.kind != "gate" else ""
-    by = f" by {decision.by}" if decision.by and decision.kind == "gate" else ""
-    return f"{who}{decision.said}{by}{f': {decision.reason}' if decision.reason else ''}"
+    """``bo approved as release: the notes are right``; a gate that ended without a person has no name."""
+    who = f"{decision.by} " if decision.by else ""
+    return f"{who}{decision.said}{f': {decision.reason}' if decision.reason else ''}"

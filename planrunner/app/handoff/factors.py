@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from planrunner.machine.events import (
@@ -18,7 +17,9 @@ from planrunner.machine.events import (
     PolicyChanged,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunParked,
+    RunReopened,
     RunResumed,
     RunRevised,
     RunStarted,
@@ -26,7 +27,7 @@ from planrunner.machine.events import (
     TaskSettled,
     Warned,
 )
-from planrunner.machine.names import label
+from planrunner.machine.names import label, stands
 from planrunner.machine.state import State
 from planrunner.views.decisions import decisions
 from planrunner.views.postmortem import Fact
@@ -41,7 +42,7 @@ LONG = 60.0
 
 def factors(state: State, entries: Sequence[Entry]) -> tuple[Fact, ...]:
     """The factors: how the run was started, what changed meanwhile, what failed and was let pass, what had to wait."""
-    parts = (_allowed, _interruptions, _revisions, _tolerated, _retries, _refused, _budgets, _warned, _waits)
+    parts = (_allowed, _interruptions, _revisions, _tolerated, _mended, _retries, _refused, _budgets, _warned, _waits)
     return tuple(fact for part in parts for fact in part(state, entries))
 
 
@@ -65,11 +66,16 @@ def _allowed(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
 
 def _interruptions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
     """Processes that ended without pausing the run first."""
-    for before, entry in pairwise(entries):
+    acting = 0  # the last entry of the process that acts on the run, 0 while none does
+    for entry in entries:
         event = entry.event
-        if isinstance(event, RunResumed) and not isinstance(before.event, (RunParked, RunEnded, RunRevised)):
+        if isinstance(event, RunResumed) and acting:
             idle = f"; {duration_text(event.idle)} passed until the next one" if event.idle >= 1 else ""
-            yield Fact(f"The process that acted on the run ended without pausing it{idle}.", (before.seq, entry.seq))
+            yield Fact(f"The process that acted on the run ended without pausing it{idle}.", (acting, entry.seq))
+        if isinstance(event, (RunParked, RunEnded, RunForked, RunReopened, RunRevised)):
+            acting = 0
+        elif acting or isinstance(event, (RunStarted, RunResumed)):
+            acting = entry.seq
     for entry in _of(entries, DoubtSettled):
         event = entry.event
         assert isinstance(event, DoubtSettled)
@@ -106,6 +112,24 @@ def _tolerated(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
         if isinstance(event, FailureResolved) and event.recovered_by:
             text = f"`{_name(state, event.task)}` failed and `{_name(state, event.recovered_by)}` stood in for it."
             yield Fact(text, (entry.seq,))
+
+
+def _mended(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
+    """Tasks that had failed, and whose failure was made up for later."""
+    failed: dict[str, list[int]] = {}
+    for entry in _of(entries, TaskSettled):
+        event = entry.event
+        assert isinstance(event, TaskSettled)
+        number = state.index.get(event.task)
+        if event.status == "failed" and number is not None and number not in state.containers:
+            failed.setdefault(event.task, []).append(entry.seq)
+    for task, seqs in failed.items():
+        number = state.index[task]
+        task_state = state.tasks[number]
+        if task_state.status == task_state.dependency_outcome == "completed":
+            yield Fact(f"`{label(state, number)}` had failed, and completed when it ran again.", tuple(seqs))
+        elif not stands(state, number):
+            yield Fact(f"`{label(state, number)}` had failed; a later attempt replaced it.", tuple(seqs))
 
 
 def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:

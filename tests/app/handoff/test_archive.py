@@ -15,6 +15,10 @@ from planrunner.app.handoff.archive import archive
 from planrunner.app.handoff.members import safe_name
 from planrunner.app.history.audit import anchors_of, verify_export
 from planrunner.app.history.replay import replay_run
+from planrunner.app.people.gates import vote
+from planrunner.app.runs.execute import Silent
+from planrunner.app.runs.resume import resume
+from planrunner.app.runs.revise import ReviseRequest, revise
 from planrunner.errors import UsageError
 
 FAILING = """\
@@ -184,3 +188,31 @@ def test_no_name_of_a_run_leads_out_of_the_archive(name):
 def test_names_that_differ_stay_apart():
     assert safe_name("a b") != safe_name("a\tb")
     assert safe_name("a/b") != safe_name("a+b ")
+
+
+def test_a_run_that_was_paused_and_continued_is_not_told_as_interrupted(made):
+    text = 'plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: ask, gate: approval, ask: "Go?"}\n'
+    run = made.run(text)
+    vote(run, "ask", {"verdict": "approve", "reason": "fine"}, made.state)
+    resume(run, (), made.state, Silent())
+    done = archive(run, made.state, str(made.folder / "out"))
+    told = json.loads(_text(done, "postmortem.json"))
+    assert not any("without pausing" in fact["text"] for fact in told["factors"])
+    decided = json.loads(_text(done, "decisions.json"))
+    assert [(one["task"], one["said"], one["reason"]) for one in decided] == [("ask", "approved", "fine")]
+    assert "Digest of what was shown" in _text(done, "evidence/ask-visit-1.md")
+
+
+def test_a_failure_that_a_revision_mended_is_a_factor_and_no_cause(made):
+    text = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: a, run: exit 1}\n"
+    run = made.run(text)
+    (made.folder / "p.yaml").write_text(text.replace("exit 1", "echo mended"), encoding="utf-8")
+    revise(ReviseRequest(run, "p.yaml", reason="mended"), made.state)
+    resume(run, (), made.state, Silent())
+    done = archive(run, made.state, str(made.folder / "out"))
+    told = json.loads(_text(done, "postmortem.json"))
+    assert not told["causes"]
+    factors = [fact["text"] for fact in told["factors"]]
+    assert "`a` had failed, and completed when it ran again." in factors
+    assert any("changed the plan meanwhile (revision 2): mended" in fact for fact in factors)
+    assert "+  - {id: a, run: echo mended}" in _text(done, "plan/revision-1-to-2.diff")
