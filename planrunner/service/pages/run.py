@@ -60,7 +60,7 @@ def run_page_of(
 
 
 def _queued(project: Project, run: str) -> Item | None:
-    """A run that was asked for and is not in the journal yet; None where nobody asked for it."""
+    """A run that was asked for and is not in the journal yet; None for one that was not asked for."""
     try:
         return asking.item(run, project.state)
     except NotFound:
