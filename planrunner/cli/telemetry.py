@@ -7,14 +7,13 @@ import threading
 
 import click
 
-from planrunner.app.follow.figures import figures, measured, reported
+from planrunner.app.follow.figures import figures, figures_document, measured, reported
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.runner import lay_environment, say
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED, OK
-from planrunner.views.documents import document
 from planrunner.views.measures import measures_lines
 
 
@@ -32,7 +31,7 @@ def metrics_command(ctx: click.Context, /, as_json: bool) -> int:
     given = given_settings(ctx)
     told = figures(measured(given.state))
     if as_json:
-        print_document(document(**told))
+        print_document(figures_document(told))
     else:
         screen = output(given)
         screen.write("\n".join(measures_lines(screen, told)) + "\n")

@@ -38,7 +38,8 @@ class Log:
         """Write one line."""
         if self._file is None:
             if level != "info":
-                print(f"planrunner: {facts.get('message', event)}", file=sys.stderr, flush=True)
+                sys.stderr.write(f"planrunner: {facts.get('message', event)}\n")
+                sys.stderr.flush()
             return
         line = {"at": rfc3339(time.time()), "level": level, "event": event, **facts}
         self._file.write(json.dumps(masked_data(line), ensure_ascii=True, default=str) + "\n")

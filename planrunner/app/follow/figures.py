@@ -14,6 +14,7 @@ from planrunner.app.follow.positions import read_kept
 from planrunner.app.follow.reporting import Place, Reporting
 from planrunner.app.queue import asking
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.views.documents import document
 
 Json = Any
 
@@ -66,6 +67,11 @@ def figures(measures: Measures) -> dict[str, dict[str, Json]]:
             "watchdog_alarms": value("watchdog_alarms") or None,
         },
     }
+
+
+def figures_document(told: dict[str, dict[str, Json]]) -> dict[str, Json]:
+    """The figures as a document for programs."""
+    return document(**told)
 
 
 def _share(some: float, every: float) -> float | None:

@@ -25,6 +25,9 @@ LEASES = 0.5
 REST = 9.0
 """How much longer than it works the follower rests after it: it takes a tenth of a core at most."""
 
+FIRST = 50
+"""Runs that have ended whose summaries are made before a list asks for them, the newest ones."""
+
 PIECE = 256
 """Entries that ``read`` gives at once."""
 
@@ -150,7 +153,9 @@ class Follower:
             if began - looked >= LEASES:
                 looked = began
             changed = self._tried(looked == began)
-            self._ready.set()
+            if not self._ready.is_set():
+                self._ready.set()
+                self._fold_newest()
             if changed:
                 self._tell(changed)
                 self._fold(changed)
@@ -180,6 +185,14 @@ class Follower:
         if changed or leases:
             changed |= self.summaries.lease(journal.leased())
         return changed
+
+    def _fold_newest(self) -> None:
+        """Fold the runs that a list shows first, also those that have ended."""
+        for head in self.summaries.heads()[: -FIRST - 1 : -1]:
+            if self._stop.is_set():
+                return
+            with suppress(PlanrunnerError):  # it was removed, or the next look says why
+                self.summaries.one(head.run)
 
     def _fold(self, changed: frozenset[str]) -> None:
         """Fold what is going on, a piece at a time: a caller that asks meanwhile waits for one of them."""

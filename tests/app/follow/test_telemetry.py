@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from receivers import Receiver, receiver
 from workbench import planrunner
 
 from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.positions import Positions
 from planrunner.app.follow.reporting import Place, Reporting
 from planrunner.app.people.gates import vote
 from planrunner.app.runs.host import Host
@@ -191,3 +195,35 @@ def test_one_of_two_processes_exports(
 def test_a_traceparent_is_read_as_the_standard_says(text: str, known: bool) -> None:
     assert (read_traceparent(text) is not None) is known
     assert not known or str(read_traceparent(text))[3:] == OUTSIDE[3:]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the positions move", "after they moved"])
+def test_a_kill_of_the_exporter_loses_nothing_and_what_comes_twice_is_the_same_span(
+    project: Path, run: Run, collector: Receiver, settings: Callable[[str], None], before: bool
+) -> None:
+    for plan in ("quick", "fails", "quick"):
+        run(plan)
+        child = os.fork()
+        if child == 0:
+            _die_at_the_positions(project, before)
+        assert os.waitpid(child, 0)[1] == 9
+    once(project)
+    once(project)
+    every = [(span.trace_id, span.span_id, span.name) for span in collector.spans()]
+    assert sorted(name for _, _, name in set(every)) == sorted(["one", "two", "plan quick"] * 2 + ["bad", "plan fails"])
+    metrics = collector.metrics()
+    assert sum(point.as_int for point in metrics["planrunner.runs_started"].sum.data_points) == 3
+    assert sum(point.as_int for point in metrics["planrunner.attempts"].sum.data_points) == 5
+
+
+def _die_at_the_positions(project: Path, before: bool) -> None:
+    move = Positions.move
+
+    def dying(self: Positions, reader: str, positions: Mapping[str, int], kept: Any) -> None:
+        if not before:
+            move(self, reader, positions, kept)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Positions.move = dying  # type: ignore[method-assign]  # in a process that ends with it
+    once(project)
+    os._exit(0)
