@@ -76,6 +76,7 @@ ROOMS = (
     "shell/test_shell_lines.py",
     "shell/test_shell_terminal.py",
     "service/test_attacks.py",
+    "service/test_races.py",
     "service/browser/",
     "simulation/",
 )

@@ -94,6 +94,7 @@ def test_what_is_no_request_is_refused(served: Served, data: bytes) -> None:
     assert served.get("/livez").status == 200
 
 
+@pytest.mark.slow
 def test_connections_that_say_nothing_more_are_closed_and_hinder_nobody(served: Served) -> None:
     slow = [socket.create_connection(("127.0.0.1", served.port), PATIENCE) for _ in range(150)]
     try:
