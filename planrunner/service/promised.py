@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 
 from fastapi.responses import HTMLResponse
@@ -13,12 +14,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.stores import open_journal
 from planrunner.service.context import Project, Visitor
 from planrunner.service.following import framed
-from planrunner.views.page.figures import count
-from planrunner.views.page.queue import STATUSES
 from planrunner.views.page.render import rendered
-
-SOON = 1
-"""Seconds after which a browser asks again."""
 
 
 def _asked_for(run: str, project: Project) -> Item | None:
@@ -43,11 +39,5 @@ def promised_page(project: Project, visitor: Visitor, follower: Follower, run: s
     item = _asked_for(run, project)
     if item is None or _has_begun(item.run, project):
         return None
-    ahead = f"{count(item.ahead, 'run')} before it" if item.ahead else ""
-    said = item.reason or ahead or ("it begins at any moment" if item.status in ("waiting", "starting") else "")
-    sign = STATUSES[item.status]
-    values = {"run": item.run, "plan": item.plan.rpartition("/")[2], "sign": sign, "said": said}
-    answer = HTMLResponse(rendered("promised.html", framed(follower, project, visitor, "runs"), **values))
-    if item.status not in ("failed", "cancelled"):
-        answer.headers["Refresh"] = str(SOON)
-    return answer
+    shown = framed(follower, project, visitor, "runs")
+    return HTMLResponse(rendered("run-queued.html", shown, item=item, now=time.time()))

@@ -125,17 +125,22 @@ def test_the_api_tells_what_a_revision_meant_for_each_task(served: Served, revis
     assert served.get(f"{served.api}/runs/{revised}/revisions?one=0&other=2").status == 422
 
 
-def test_a_run_that_waits_for_its_turn_has_a_page_that_becomes_the_run(served: Served) -> None:
+def test_a_comparison_with_a_run_that_waits_for_its_turn_comes_by_itself(served: Served) -> None:
     commands.run("queue", "pause", folder=served.folder, env=served.environment)
     try:
         run = served.start("plans/quick.yaml")
-        answer = page(served, f"runs/{run}")
+        answer = _compare(served, one=run, other=run)
         assert answer.status == 200
-        assert "Waiting in the queue." in words(answer)
-        assert answer.headers["refresh"] == "1"
-        assert _compare(served, one=run, other=run).headers["refresh"] == "1"
+        assert "In the queue" in words(answer)
+        assert 'http-equiv="refresh"' in answer.text
     finally:
         commands.run("queue", "resume", folder=served.folder, env=served.environment)
     served.settled(run)
-    assert "refresh" not in page(served, f"runs/{run}").headers
-    assert page(served, "runs/20200101-0000-nobody").status == 404
+    assert "Two runs" in words(_compare(served, one=run, other=run))
+
+
+def test_the_page_of_a_run_leads_to_comparisons(served: Served, pair, revised) -> None:
+    plain, mended = page(served, f"runs/{pair[0]}").text, page(served, f"runs/{revised}").text
+    assert f"/compare?other={pair[0]}" in plain
+    assert "Compare revisions" not in plain
+    assert f"/compare?run={revised}" in mended

@@ -7,6 +7,9 @@ import json
 
 from planrunner.app.history.compare import comparison, is_run, recorded_or_file
 from planrunner.app.history.replay import export
+from planrunner.app.people.gates import vote
+from planrunner.app.runs.execute import Silent
+from planrunner.app.runs.resume import resume
 from planrunner.views.compare import comparison_document, comparison_lines
 from planrunner.views.terminal import Terminal
 
@@ -149,3 +152,32 @@ def test_what_a_file_or_a_revision_names_is_a_plan(made):
     assert not is_run("p.yaml")
     assert not is_run("last@1")
     assert is_run("last")
+
+
+GATED = """\
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: ask, gate: approval, ask: "Go?"}
+  - {id: publish, needs: [ask], run: "true"}
+"""
+
+
+def _decided(made, verdict):
+    run = made.run(GATED)
+    vote(run, "ask", {"verdict": verdict, "reason": "said so"}, made.state)
+    resume(run, (), made.state, Silent())
+    return run
+
+
+def test_what_people_decided_otherwise_explains_the_first_difference(made):
+    compared = _compared(made, _decided(made, "approve"), _decided(made, "reject"))
+    assert [pair.task for pair in compared.decisions] == ["ask"]
+    assert compared.first.task == "ask"
+    assert "people decided otherwise" in compared.first.because[0]
+    assert "approved: said so, then" in compared.first.because[0]
+    assert [pair.task for pair in compared.following("ask")] == ["publish"]
+
+
+def test_the_same_decision_of_the_same_person_is_no_difference(made):
+    assert _compared(made, _decided(made, "approve"), _decided(made, "approve")).same
