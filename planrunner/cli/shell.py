@@ -52,7 +52,7 @@ def shell_command(ctx: click.Context, /, wanted: str, session: str) -> int:
     given = given_settings(ctx)
     root = find_project(None)
     place = loop.Place(root, find_state(None, given.state), output(given))
-    profile = profiles.chosen(profiles.shell_profiles(root), wanted, root)
+    profile = profiles.chosen(profiles.shell_profiles(root), wanted)
     for name in _WARM:
         import_module(f"planrunner.cli.{name}")
     asking: list[Any] = []

@@ -13,7 +13,8 @@ from planrunner.errors import UsageError
 from planrunner.files.match import name_matches
 from planrunner.jsontext import shown
 from planrunner.plan.nearest import nearest
-from planrunner.safety.project import read_data
+from planrunner.safety.project import FILE, read_data
+from planrunner.safety.trust import why_outside
 
 Json = Any
 
@@ -57,7 +58,11 @@ class Tool(NamedTuple):
 
 
 def offer(root: str) -> Offer:
-    """What the settings of a project offer. Raises as ``read_data``."""
+    """What the settings of a project offer; those of another user offer nothing more than without any. Raises as
+    ``read_data``."""
+    settings = os.path.join(root, FILE)
+    if os.path.lexists(settings) and why_outside(settings, root):
+        return Offer()
     section = read_data(root).get("mcp") or {}
     plain = Offer()
     return Offer(tuple(section.get("actions", plain.actions)), tuple(section.get("capabilities", plain.capabilities)))

@@ -269,7 +269,7 @@ class Shell:
     def _profile(self, arguments: Sequence[str]) -> int:
         profiles = shell_profiles(self._place.root)
         if arguments:
-            self._take(chosen(profiles, arguments[0], self._place.root))
+            self._take(chosen(profiles, arguments[0]))
             self.say(f"profile {self.profile.name}")
             return OK
         if not profiles:
@@ -280,7 +280,13 @@ class Shell:
         return OK
 
     def _take(self, profile: ShellProfile) -> None:
-        """Let a profile hold: its aliases, and the profile of the settings for commands from here on."""
+        """Let a profile hold: its aliases, and the profile of the settings for commands from here on. Raises UsageError
+        for an alias with the name of a command, which would hide it."""
+        for name, _ in profile.aliases:
+            if name in _OWN or any(name == known for known, _ in self.commands.table):
+                raise UsageError(
+                    f"the alias `{name}` of the profile `{profile.name}` has the name of a command", "rename the alias"
+                )
         if profile.profile:
             os.environ[PROFILE_VARIABLE] = profile.profile
         elif self.profile.profile:

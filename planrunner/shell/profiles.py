@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import meant, nearest
-from planrunner.safety.project import read_data
+from planrunner.safety.project import FILE, read_data
 from planrunner.safety.roster import named
+from planrunner.safety.trust import why_outside
 
 Json = Any
 
@@ -23,17 +25,21 @@ class ShellProfile(NamedTuple):
     aliases: tuple[tuple[str, str], ...] = ()
     start: tuple[str, ...] = ()
     session: str = ""
+    default: bool = False
 
 
 def shell_profiles(directory: str) -> dict[str, ShellProfile]:
-    """The profiles of a project by name, the default one first. Raises as ``read_data``."""
+    """The profiles of a project by name, the default one first; none where its settings come from outside, since a
+    profile carries lines out by itself. Raises as ``read_data``."""
+    settings = os.path.join(directory, FILE)
+    if os.path.lexists(settings) and why_outside(settings, directory):
+        return {}
     section = named(read_data(directory).get("cli_profiles"))
     made = {name: _profile(name, said or {}) for name, said in section.items()}
-    first = [name for name, said in section.items() if (said or {}).get("default")]
-    return {name: made[name] for name in dict.fromkeys((*first, *made))}
+    return dict(sorted(made.items(), key=lambda item: not item[1].default))
 
 
-def chosen(profiles: dict[str, ShellProfile], wanted: str, directory: str) -> ShellProfile:
+def chosen(profiles: dict[str, ShellProfile], wanted: str) -> ShellProfile:
     """The profile with that name; without a name the default one, or a plain one where none is the default. Raises
     UsageError with the nearest name."""
     if wanted:
@@ -44,9 +50,8 @@ def chosen(profiles: dict[str, ShellProfile], wanted: str, directory: str) -> Sh
                 f"`cli_profiles` of planrunner.yaml: {listed}",
             )
         return profiles[wanted]
-    section = named(read_data(directory).get("cli_profiles"))
-    default = [name for name, said in section.items() if (said or {}).get("default")]
-    return profiles[default[0]] if default else ShellProfile()
+    first = next(iter(profiles.values()), None)
+    return first if first is not None and first.default else ShellProfile()
 
 
 def _profile(name: str, said: dict[str, Json]) -> ShellProfile:
@@ -57,4 +62,5 @@ def _profile(name: str, said: dict[str, Json]) -> ShellProfile:
         tuple((said.get("aliases") or {}).items()),
         tuple(said.get("start") or ()),
         str(said.get("session", "")),
+        bool(said.get("default", False)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,10 @@ def test_a_tool_has_the_schema_and_the_hints_of_its_capability(tmp_path: Path) -
     assert tools["call_files_write"].input_schema["required"] == ["path", "content"]
     assert tools["status"].annotations.read_only_hint
     assert not tools["start"].annotations.read_only_hint
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
+def test_settings_of_another_user_offer_nothing_more(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", POLICY % "'*'")
+    os.chown(folder / "planrunner.yaml", 12345, 12345)
+    assert offered(folder) == set()

@@ -145,3 +145,17 @@ def test_an_attached_run_is_shown_to_its_end(project: Path) -> None:
     done = shell(project, "exec slow --detach", "attach")
     assert "end failed" in done.stdout
     assert done.returncode == 1
+
+
+def test_a_profile_hides_no_command(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("cli_profiles: {a: {default: true, aliases: {show: exec hello}}}\n")
+    hidden = shell(project, "show")
+    assert (hidden.returncode, "has the name of a command" in hidden.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
+def test_a_profile_in_settings_of_another_user_does_nothing(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("cli_profiles: {a: {default: true, start: [exec hello]}}\n")
+    assert "* a" in shell(project, "profile").stdout
+    os.chown(project / "planrunner.yaml", 12345, 12345)
+    assert "no profile for the shell" in shell(project, "profile").stdout
