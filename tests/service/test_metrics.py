@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 from serving import Served, awaited, make_project, serving
+
+from planrunner.journal.stores import open_journal
+from planrunner.machine.events import RunStarted
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -79,3 +83,14 @@ def test_settings_that_cannot_be_used_are_told_and_the_service_works(tmp_path: P
         assert served.process.stderr is not None
         said = iter(served.process.stderr.readline, "")
         assert any("no measures and notices of shop" in line and "NOT_SET_ANYWHERE" in line for line in said)
+
+
+def test_a_run_that_is_started_in_a_trace_belongs_to_it(served: Served) -> None:
+    given = f"00-{TRACE}-00f067aa0ba902b7-01"
+    answer = served.post(f"{served.api}/runs", {"plan": "plans/quick.yaml"}, traceparent=given)
+    run = answer.data["run_id"]
+    served.settled(run)
+    with closing(open_journal(str(served.folder / ".planrunner"), readonly=True)) as journal:
+        started = next(journal.entries(run)).event
+    assert isinstance(started, RunStarted)
+    assert started.environment["traceparent"] == given
