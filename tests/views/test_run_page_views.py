@@ -184,3 +184,13 @@ def test_a_large_plan_without_a_run_is_drawn_in_bundles(large: Path) -> None:
     assert sum(node.tasks for node in drawn.nodes) == 1000
     assert all(node.sign is None for node in drawn.nodes)
     assert len(picture(plan, Coloured(), whole=True).nodes) == 1000
+
+
+def test_what_ran_at_once_of_hidden_tasks_is_drawn_as_one_picture(large: Path) -> None:
+    story, _ = told(large)
+    rest = next(lane for lane in run_page(Given(story, story.last)).lanes if not lane.place)
+    assert rest.name.startswith("998 more tasks: 998 succeeded")
+    assert re.fullmatch(r"at most \d+ at once", rest.text)
+    heights = [float(point.split(",")[1]) for point in rest.density.split(" ")]
+    assert min(heights) == 0.0
+    assert max(heights) == 22.0

@@ -36,6 +36,8 @@ class Row(NamedTuple):
     name: str
     level: int
     tasks: tuple[int, ...] = ()
+    hidden: tuple[int, ...] = ()
+    """The tasks that a line about hidden ones stands for."""
 
     @property
     def task(self) -> int:
@@ -74,7 +76,8 @@ class _Outline:
         for place in shown:
             self._row(place, numbers[place], level)
         if len(shown) < len(numbers):
-            self._rest(opened[-1], [place for place in numbers if place not in set(shown)], level)
+            kept = set(shown)
+            self._rest(opened[-1], {place: numbers[place] for place in numbers if place not in kept}, level)
 
     def _notable(self, numbers: dict[str, tuple[int, ...]]) -> list[str]:
         """The places of a large level that are shown: what is not well first, in the order of the plan."""
@@ -83,7 +86,7 @@ class _Outline:
         kept = set(lively[:LISTED])
         return [place for place in numbers if place in kept]
 
-    def _rest(self, frame: Frame, places: list[str], level: int) -> None:
+    def _rest(self, frame: Frame, places: dict[str, tuple[int, ...]], level: int) -> None:
         counts: dict[str, int] = {}
         for place in places:
             status = self.story.statuses.get(place, "pending")
@@ -93,7 +96,9 @@ class _Outline:
         )
         noun = "item" if frame.kind == "items" else "task"
         owner = self.state.specs[frame.owner].id if frame.owner >= 0 else ""
-        self.rows.append(Row(place_of(owner), f"{count(len(places), f'more {noun}')}: {words}", level))
+        text = f"{count(len(places), f'more {noun}')}: {words}"
+        hidden = tuple(number for numbers in places.values() for number in numbers)
+        self.rows.append(Row(place_of(owner), text, level, (), hidden))
 
     def _row(self, place: str, numbers: tuple[int, ...], level: int) -> None:
         newest = numbers[-1]

@@ -207,16 +207,19 @@ def run_page(given: Given) -> RunPage:
         current=story.statuses,
         listed=tuple(story.told(_listed(story.moments, past))),
         ready=frozenset(each.place for each in drawers),
-        known=frozenset(_known(rows, drawing)),
+        known=frozenset(_known(rows, drawing, drawers)),
         rows=frozenset(row.place for row in rows if row.tasks) | frozenset(story.statuses),
     )
 
 
-def _known(rows: Sequence[Row], drawing: Picture) -> Iterator[str]:
+def _known(rows: Sequence[Row], drawing: Picture, drawers: Sequence[Drawer]) -> Iterator[str]:
     yield from (row.place for row in rows if row.tasks)
     for node in drawing.nodes:
         yield node.place
         yield from (cell.place for cell in node.cells)
+    for each in drawers:
+        yield each.place
+        yield from (item.place for item in each.items)
 
 
 def embedded_data(page: RunPage) -> Json:

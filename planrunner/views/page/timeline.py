@@ -16,6 +16,10 @@ from planrunner.views.page.story import Piece, Story, place_of
 
 BARS = 60
 """Bars of a row at most; of more the last ones are drawn."""
+BINS = 120
+"""Steps of the picture of how many hidden tasks ran at once."""
+HEIGHT = 22.0
+"""The height of that picture, in pixels."""
 _LEAST = 0.25
 """The width of a bar at least, in percent."""
 
@@ -49,6 +53,8 @@ class Lane(NamedTuple):
     before: bool
     """Whether the text ends at its place, for want of room behind the last bar."""
     label: str
+    density: str = ""
+    """Of hidden tasks: how many ran at once, as the points of a polygon on 100 by ``HEIGHT``."""
 
 
 def busy(story: Story, now: float) -> list[tuple[float, float]]:
@@ -69,7 +75,10 @@ def lanes(story: Story, rows: Iterable[Row], scale: Scale, now: float) -> list[L
 def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     state = story.state
     if not row.tasks:
-        return Lane("", row.name, row.level, task_sign("pending"), (), "", "", 0.0, False, row.name)
+        points, most = _density(story, row.hidden, scale, now)
+        text = f"at most {most:,} at once" if most > 1 else ""
+        label = f"{row.name}{f'; {text}' if text else ''}"
+        return Lane("", row.name, row.level, task_sign("pending"), (), text, "", 0.0, False, label, points)
     sign = task_sign(story.statuses.get(row.place, "pending"))
     paths = [state.specs[number].id for number in row.tasks]
     pieces = sorted((piece for path in paths for piece in story.pieces.get(path, ())), key=lambda piece: piece.began)
@@ -87,9 +96,37 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     return Lane(row.place, row.name, row.level, sign, bars, shown, more, text_x, before, f"{row.name}: {said}")
 
 
+def _density(story: Story, numbers: Iterable[int], scale: Scale, now: float) -> tuple[str, int]:
+    """How many attempts of some tasks ran at once, over the width of the timeline in ``BINS`` steps, each the most of
+    its time; and the most of all."""
+    changes: list[tuple[float, int]] = []
+    for number in numbers:
+        for piece in story.pieces.get(story.state.specs[number].id, ()):
+            if piece.kind == "attempt":
+                changes.append((scale.at(piece.began), 1))
+                changes.append((scale.at(now if piece.ended is None else piece.ended), -1))
+    if not changes:
+        return "", 0
+    changes.sort(key=lambda change: (change[0], -change[1]))
+    bins, running = [0] * BINS, 0
+    before = 0
+    for x, step in changes:
+        place = min(BINS - 1, int(x * BINS / 100))
+        for between in range(before + 1, place + 1):
+            bins[between] = running
+        before = place
+        running += step
+        bins[place] = max(bins[place], running)
+    most = max(bins)
+    width = 100 / BINS
+    tops = [HEIGHT * (1 - each / most) for each in bins]
+    steps = (f"{at * width:.1f},{y:.1f} {(at + 1) * width:.1f},{y:.1f}" for at, y in enumerate(tops))
+    return f"0,{HEIGHT:.0f} {' '.join(steps)} 100,{HEIGHT:.0f}", most
+
+
 def _room(bars: Sequence[Bar]) -> tuple[float, bool]:
     """Where the text of a row stands: behind the last bar, else before the last or the first one where there is
-    room; and whether it ends there."""
+    room, else over the end; and whether it ends there."""
     end = max((bar.x + bar.width for bar in bars), default=0.0)
     if end <= 82:
         return end, False
@@ -98,7 +135,7 @@ def _room(bars: Sequence[Bar]) -> tuple[float, bool]:
     if last.x - reached > 12:
         return last.x, True
     first = min(bar.x for bar in bars)
-    return (first, True) if first > 12 else (end, False)
+    return (first, True) if first > 12 else (100.0, True)
 
 
 def _gate_text(state: State, number: int) -> str:

@@ -30,8 +30,11 @@ function paint(node, [state, icon, word]) {
 
 function collect() {
   nodes = new Map();
+  const told = new Set(Object.keys(story.now));
+  for (const moment of story.moments) for (const place in moment[4]) told.add(place);
   for (const node of $$('[data-task]', run)) {
     const place = node.dataset.task;
+    if (!told.has(place)) continue; // it has not begun, or is not followed: it stays as the server showed it
     if (!nodes.has(place)) nodes.set(place, []);
     nodes.get(place).push(node);
   }
