@@ -109,7 +109,7 @@ def test_a_past_moment_is_shown_and_left_again(visit: Visit, shop: Shop) -> None
 
 def test_a_run_is_run_again_with_other_parameters(visit: Visit, shop: Shop) -> None:
     page = visit(f"runs/{shop.failed}")
-    page.locator(".menu > summary").first.click()
+    page.locator("main .menu > summary").first.click()
     page.get_by_role("link", name="Run again with other parameters").click()
     expect(page.get_by_label("fail", exact=True)).to_have_value("true")
     page.get_by_label("fail", exact=True).select_option("false")
