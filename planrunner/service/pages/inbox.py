@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import Look, look
 from planrunner.app.people.gates import barred
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
-from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
+from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf, frame
 from planrunner.service.deciding import Ballot
 from planrunner.service.deciding import decide as decide_for
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereFollower
 from planrunner.service.forms import Form, HereForm
 from planrunner.service.launch import HereLauncher, Launcher
 from planrunner.service.problems import Problem, problem_of
@@ -55,6 +55,14 @@ class Here(NamedTuple):
     follower: Follower
 
 
+class Asked(NamedTuple):
+    """A question of a run, and whether it is for the person who looks."""
+
+    run: Summary
+    fact: dict[str, Json]
+    mine: bool
+
+
 @router.get("/inbox", response_class=HTMLResponse)
 def inbox(
     project: HereProject,
@@ -66,10 +74,10 @@ def inbox(
 ) -> str:
     """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
     here = Here(project, visitor, follower)
-    every = [each for each in _items(here) if run in ("", each.run)]
+    every = [each for each in _waiting(here) if run in ("", each.run.run)]
     show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
-    first = wanted[after] if after < len(wanted) else None
+    first = _item(wanted[after], time.time()) if after < len(wanted) else None
     if first is None:
         return _page(here, every, show, after, {"kind": ""})
     try:
@@ -86,7 +94,7 @@ def question(run: str, name: str, project: HereProject, visitor: HereVisitor, fo
     here = Here(project, visitor, follower)
     with behalf(visitor, project):
         shown = _question(here, run, name)
-    return _page(here, list(_items(here)), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
+    return _page(here, _waiting(here), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
 
 
 @router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
@@ -110,7 +118,7 @@ def decide(
         with behalf(visitor, project):
             shown = _question(here, run, name, form)
         more = {"problem": _sentence(problem), "chosen": address_of(run, name), "picked": True}
-        return HTMLResponse(_page(here, list(_items(here)), "all", 0, {**shown, **more}), problem.status)
+        return HTMLResponse(_page(here, _waiting(here), "all", 0, {**shown, **more}), problem.status)
     return RedirectResponse(f"/{project.name}{address_of(run, name)}", 303)
 
 
@@ -121,26 +129,31 @@ def _sentence(problem: Problem) -> str:
     return f"{text} Nothing was decided; the page shows what is asked at this time." if problem.status == 409 else text
 
 
-def _items(here: Here) -> Iterator[Item]:
+def _waiting(here: Here) -> list[Asked]:
     """Every question of the project, those of the newest run first; the gates of a review window as one."""
-    who, now = here.visitor.principal, time.time()
-    for run in here.follower.summaries.waiting():
-        for fact in questions(run.gates):
-            head = {"id": run.run, "title": run.title or run.plan_id}
-            since = fact.get("since")
-            yield item_of(head, fact, since, now, may_decide(fact, who.name, who.roles, run.started_by))
+    who = here.visitor.principal
+    return [
+        Asked(run, fact, may_decide(fact, who.name, who.roles, run.started_by))
+        for run in here.follower.summaries.waiting()
+        for fact in questions(run.gates)
+    ]
 
 
-def _page(here: Here, every: list[Item], show: str, after: int, shown: dict[str, Json]) -> str:
+def _item(asked: Asked, now: float) -> Item:
+    run, fact, mine = asked
+    return item_of({"id": run.run, "title": run.title or run.plan_id}, fact, fact.get("since"), now, mine)
+
+
+def _page(here: Here, every: list[Asked], show: str, after: int, shown: dict[str, Json]) -> str:
     wanted = every if show == "all" else [each for each in every if each.mine]
     values: dict[str, Json] = {"may": "", "problem": "", "comment": "", "chosen": "", "picked": False, **shown}
-    mine = sum(each.mine for each in every)
+    mine, now = sum(each.mine for each in every), time.time()
     more = query_of(show=show, after=after + LIMIT) if after + LIMIT < len(wanted) else ""
     return rendered(
         "inbox.html",
-        framed(here.follower, here.project, here.visitor, "inbox"),
+        frame(here.project, here.visitor, "inbox")._replace(waiting=mine),
         heading=f"Inbox: {mine} for you" if mine else "Inbox",
-        items=wanted[after : after + LIMIT],
+        items=[_item(each, now) for each in wanted[after : after + LIMIT]],
         show=show,
         mine=mine,
         total=len(every),
