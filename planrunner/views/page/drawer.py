@@ -216,6 +216,7 @@ def _reasons(state: State, task: str) -> Iterator[str]:
     """The sentences of ``planrunner why`` without the attempts, which have a list of their own."""
     for line in why(state, task)[:REASONS]:
         if not line.lstrip().startswith(_SAID_ELSEWHERE):
+            line = line.replace("; decide with `resume --settle`", "")
             yield harmless(labelled(state, _clocked(line)))
 
 

@@ -190,7 +190,14 @@ class Story:
         for path in list(self._lively):
             if path in self.state.index:
                 self.statuses[place_of(path)] = self._status(self.state.index[path])
+        if self.state.reason == "cut off":
+            self._cut_off(self.seq)
         self._memo.clear()
+
+    def _cut_off(self, seq: int) -> None:
+        """Attempts that go on ended with their process, after its last entry."""
+        for task in [task for task, piece in self._open.items() if piece.kind == "attempt"]:
+            self._close(task, "in_doubt", self.last, seq)
 
     def of_place(self) -> dict[str, list[Piece]]:
         """The pieces by place, those of earlier rounds and visits first."""
@@ -293,8 +300,7 @@ class Story:
                 way = place_of(event.cause), place_of(event.tasks[0])
                 self.backs[way] = (self.backs.get(way, (0, 0))[0] + 1, seq)
         elif isinstance(event, RunResumed):
-            for task in [task for task, piece in self._open.items() if piece.kind == "attempt"]:
-                self._close(task, "in_doubt", self.last, seq)
+            self._cut_off(seq)
         elif isinstance(event, RunEnded):
             for task in list(self._open):
                 self._close(task, event.status, at, seq)

@@ -12,7 +12,7 @@ from planrunner.views.failure import troubled
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.page.figures import ago, count, duration
 from planrunner.views.page.signs import Sign, run_sign
-from planrunner.views.status import listed, shown_counts
+from planrunner.views.status import listed, shown_counts, shown_status
 
 
 class Verdict(NamedTuple):
@@ -162,7 +162,8 @@ def _running(state: State, sign: Sign, now: float) -> Verdict:
 
 
 def _paused(state: State, sign: Sign, now: float) -> Verdict:
-    doubts = [label(state, n) for n, task in enumerate(state.tasks) if task.status == "in_doubt"]
+    open_ = [n for n, task in enumerate(state.tasks) if task.status in ("in_doubt", "running")]
+    doubts = [label(state, n) for n in open_ if n not in state.containers and shown_status(state, n) == "in_doubt"]
     if doubts:
         text = f": the end of {listed(doubts)} is unknown. Say what became of it, and the run continues."
         return Verdict(run_sign("paused", "cut off"), "In doubt", text, "", "settle")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -194,3 +196,25 @@ def test_a_run_in_the_queue_has_a_page_before_it_begins(visit: Visit, shop: Shop
     shop.served.settled(run)
     page.goto(f"{shop.address}/runs/{run}")
     expect(page.locator(".verdict.present")).to_contain_text("Failed")
+
+
+def test_a_person_says_on_the_page_what_became_of_an_attempt_that_was_cut_off(visit: Visit, shop: Shop) -> None:
+    folder = shop.served.folder
+    (folder / "plans/cut.yaml").write_text(
+        "plan: cut\ndefaults: {timeout: 2m}\ntasks: [{id: act, run: touch acting; sleep 60}, "
+        "{id: after, needs: [act], run: echo after}]\n"
+    )
+    command = [sys.executable, "-m", "planrunner", "exec", "plans/cut.yaml", "--progress", "quiet"]
+    acting = subprocess.Popen(command, cwd=folder, env=shop.served.environment)
+    awaited((folder / "acting").exists)
+    acting.kill()
+    acting.wait()
+    run = shop.served.get(f"{shop.served.api}/runs").data["runs"][0]["run_id"]
+    page = visit(f"runs/{run}", script=False)
+    expect(page.locator(".verdict.present")).to_contain_text("the end of act is unknown")
+    expect(page.locator("aside section:visible .tries")).to_contain_text("was cut off")
+    page.get_by_role("button", name="It succeeded").click()
+    page.wait_for_url(re.compile(f"/runs/{run}$"))
+    awaited(lambda: shop.served.run(run)["status"] == "completed")
+    page.reload()
+    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
