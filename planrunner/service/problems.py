@@ -140,20 +140,24 @@ def _of_framework(request: Request, error: Exception) -> Response:
     detail = f"there is nothing at `{request.url.path}`" if error.status_code == 404 else str(error.detail)
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        headers["allow"] = ", ".join(sorted(_methods(request)))
-        detail = f"`{request.url.path}` takes {headers['allow']}, not {request.method}"
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+        detail = f"`{request.url.path}` takes {headers['Allow']}, not {request.method}"
     return _answered(request, Problem(error.status_code, detail, headers=headers))
 
 
 def _methods(request: Request) -> set[str]:
-    """The methods that an address takes; the framework names those of its first route alone."""
+    """The methods that an address takes: those of the routes with the fewest parameters that fit it. The framework
+    names those of the first one alone."""
     routes: list[Route] = request.app.state.routes
-    return {
-        method
-        for route in routes
-        if route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
+    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    nearest = min((route.path for route in fitting), key=lambda path: path.count("{"), default="")
+    return {method for route in fitting if route.path == nearest for method in route.methods or ()}
+
+
+def require_own_address(request: Request) -> None:
+    """Raises HTTPException 405 where the path of a file is the address of something else, which takes other methods."""
+    if request.method not in _methods(request):
+        raise HTTPException(405)
 
 
 def _malformed(request: Request, error: Exception) -> Response:

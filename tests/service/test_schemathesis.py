@@ -22,10 +22,10 @@ tasks:
 NAMES = """\
 [parameters]
 "path.project" = "shop"
-"path.run" = ["{waits}", "{done}", "last"]
-"path.gate" = ["sign", "none"]
-"path.task" = ["work", "one"]
-"path.path" = ["plans/release.yaml", "plans/quick.yaml"]
+"path.run" = "{waits}"
+"path.gate" = "sign"
+"path.task" = "work"
+"path.path" = "plans/asks.yaml"
 """
 """Names that exist, without which every address would be one that is not there."""
 

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Annotated, Any
 
+from fastapi import Depends
 from pydantic import Field
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
@@ -19,7 +20,7 @@ from planrunner.service.api.answers import Answer, Body, Name, api_router, shape
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
 from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plan_paths import plan_of
-from planrunner.service.problems import Problem
+from planrunner.service.problems import Problem, require_own_address
 from planrunner.views.documents import document_of, listing
 from planrunner.views.draft import Shown, draft_document
 from planrunner.views.graph import drawing, graph_object
@@ -149,7 +150,11 @@ def run_task(
     return Answer(launcher.start(visitor, project, Order(request, "api")), 202)
 
 
-@router.get("/plans/{path:path}", responses=shaped("The text with its digest, and its findings.", "path", "digest"))
+@router.get(
+    "/plans/{path:path}",
+    responses=shaped("The text with its digest, and its findings.", "path", "digest"),
+    dependencies=[Depends(require_own_address)],
+)
 def read(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
     """Read a plan file."""
     with behalf(visitor, project):
