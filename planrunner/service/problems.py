@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -145,12 +146,15 @@ def _of_framework(request: Request, error: Exception) -> Response:
     return _answered(request, Problem(error.status_code, detail, headers=headers))
 
 
+_PARAMETER = re.compile(r"\{[^}]*\}")
+
+
 def _methods(request: Request) -> set[str]:
-    """The methods that an address takes: those of the routes with the fewest parameters that fit it. The framework
-    names those of the first one alone."""
+    """The methods that an address takes: those of the routes that fit it with the most words. The framework names
+    those of the first one alone."""
     routes: list[Route] = request.app.state.routes
     fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    nearest = min((route.path for route in fitting), key=lambda path: path.count("{"), default="")
+    nearest = max((route.path for route in fitting), key=lambda path: len(_PARAMETER.sub("", path)), default="")
     return {method for route in fitting if route.path == nearest for method in route.methods or ()}
 
 
