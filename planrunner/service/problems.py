@@ -124,7 +124,7 @@ def _use_case(request: Request, error: Exception) -> Response:
 
 
 def _below(problem: Problem, root: str) -> Problem:
-    """The problem with the paths of the project as its addresses have them: where it lies is no business of others."""
+    """The problem with the paths of the project as its addresses have them; clients do not learn where it lies."""
 
     def near(value: Json) -> Json:
         if isinstance(value, str):
