@@ -77,6 +77,7 @@ ROOMS = (
     "security/test_rights_narrow.py::test_a_run_that_goes_on_is_not_given_what_was_denied_at_its_start",
     "shell/test_shell_lines.py",
     "shell/test_shell_terminal.py",
+    "service/test_compare_chromium.py",
     "service/test_attacks.py",
     "service/test_races.py",
     "service/browser/",
