@@ -75,7 +75,7 @@ def _tabs(counts: dict[str, int], query: str, mine: int) -> list[Tab]:
 @router.get("/go", response_class=RedirectResponse)
 def go(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "") -> RedirectResponse:
     """The page of what a name means: a run by its id or a part of it, a plan by its file, a gate that waits; the runs
-    that the words fit where it is none of those."""
+    that the words fit where it is something else."""
     plans = [os.path.relpath(path, project.root) for path in plan_paths(project.root)]
     return RedirectResponse(f"/{project.name}{place_of(q.strip(), follower.summaries, plans)}", 303)
 
