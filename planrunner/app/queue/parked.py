@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.queue.items import Status
 from planrunner.app.queue.store import Store
 from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.execute import RunResult
-from planrunner.errors import WAITING, NotFound
+from planrunner.errors import WAITING, NotFound, PlanrunnerError
 from planrunner.journal.ports import Journal
+from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.machine.decide import next_time
 from planrunner.machine.state import State
 from planrunner.machine.stops import FINAL_STOPS
 
+_AGAIN = 60.0
+"""Seconds after which a run that could not be read is looked at again."""
 _SHARE = 20
 """A look at all that is parked is followed by so many times its length without one."""
 
@@ -27,6 +30,18 @@ class Place(NamedTuple):
 
     seen: int
     wakes: float | None
+
+
+class Note(NamedTuple):
+    """What is to be written of an item."""
+
+    run: str
+    status: Status
+    fields: dict[str, Any]
+
+
+def _write(store: Store, note: Note) -> None:
+    store.note(note.run, note.status, **note.fields)
 
 
 class Parked:
@@ -58,28 +73,23 @@ class Parked:
 
     def note(self, store: Store, run: str, seen: int, at: float | None, reason: str, code: int) -> None:
         """Note that a run waits, until ``at`` or until its journal grows beyond ``seen``; inside ``writing``."""
-        self._places[run] = Place(seen, at)
         self._is_stale = True  # something may have been decided since
-        store.note(run, "parked", seen=seen, wakes=at, reason=reason, code=code, carried=1)
+        _write(store, self._waits(run, seen, at, reason, code))
 
     def look(self, store: Store) -> None:
         """Put what may go on into the queue again, before what has not had its turn."""
-        moved = self._moved()
-        if not moved:
-            return
-        with store.writing():
-            for run in moved:
-                self._weigh(store, run)
+        found = [note for run in self._moved() if (note := self._told(run)) is not None]
+        if found:
+            with store.writing():
+                for note in found:
+                    _write(store, note)
 
     def is_over(self, store: Store, run: str) -> bool:
         """Note the end of a run that has ended elsewhere; whether it has. Inside ``writing``."""
-        row = self._opened().run(run)
-        if not row.status:
-            return False
-        status: Status = "done" if row.status == "completed" else "cancelled" if row.status == "cancelled" else "failed"
-        store.note(run, status, ended=row.ended, reason="", carried=1)
-        self._places.pop(run, None)
-        return True
+        note = self._over(self._opened().run(run))
+        if note is not None:
+            _write(store, note)
+        return note is not None
 
     def _moved(self) -> list[str]:
         """The runs whose time has come, and those whose journal has grown."""
@@ -99,28 +109,48 @@ class Parked:
         return due
 
     def _has_grown(self, journal: Journal, run: str, place: Place) -> bool:
-        return journal.run(run).last_seq != place.seen or bool(journal.waiting(run))
+        try:
+            return journal.run(run).last_seq != place.seen or bool(journal.waiting(run))
+        except NotFound:
+            return True
 
-    def _weigh(self, store: Store, run: str) -> None:
-        """One run: it is over, goes on, or waits on."""
+    def _told(self, run: str) -> Note | None:
+        """As ``_weighed``; a run that cannot be read keeps no other one waiting."""
+        try:
+            return self._weighed(run)
+        except NotFound:
+            del self._places[run]
+            return Note(run, "cancelled", {"ended": time.time(), "reason": "the run was removed from the journal"})
+        except PlanrunnerError as error:
+            at = time.time() + _AGAIN
+            return self._waits(run, self._places[run].seen, at, error.message, error.exit_code)
+
+    def _weighed(self, run: str) -> Note | None:
+        """How one run stands: it is over, goes on, or waits on. None while another process acts on it."""
         journal, place = self._opened(), self._places[run]
         row = journal.run(run)
-        if store.task(run).item.status != "parked":  # it was asked for again meanwhile, and has its turn
-            del self._places[run]
-            return
-        if self.is_over(store, run):
-            return
+        if (note := self._over(row)) is not None:
+            return note
         if row.leased:  # the process that acts on it writes how it stands, or lets go of it
             self._places[run] = Place(place.seen, time.time() + 1.0)
-            return
+            return None
         state = stored_state(journal, run)
         due = place.wakes is not None and place.wakes <= time.time()
         if goes_on(state) or journal.waiting(run) or (due and row.last_seq == place.seen):
             del self._places[run]
-            store.note(run, "waiting", ahead=1, wakes=None, reason="")
-            return
-        self.note(store, run, row.last_seq, wakes(state), why(state), WAITING)
-        self._is_stale = False
+            return Note(run, "waiting", {"ahead": 1, "wakes": None, "reason": ""})
+        return self._waits(run, row.last_seq, wakes(state), why(state), WAITING)
+
+    def _over(self, row: RunRow) -> Note | None:
+        if not row.status:
+            return None
+        self._places.pop(row.run, None)
+        status: Status = "done" if row.status == "completed" else "cancelled" if row.status == "cancelled" else "failed"
+        return Note(row.run, status, {"ended": row.ended, "reason": "", "carried": 1})
+
+    def _waits(self, run: str, seen: int, at: float | None, reason: str, code: int) -> Note:
+        self._places[run] = Place(seen, at)
+        return Note(run, "parked", {"seen": seen, "wakes": at, "reason": reason, "code": code, "carried": 1})
 
     def _opened(self) -> Journal:
         if self._journal is None:

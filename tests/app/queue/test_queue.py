@@ -18,9 +18,12 @@ from planrunner.app.queue.items import Item, Limits
 from planrunner.app.queue.limits import allowance, limits_of
 from planrunner.app.queue.store import Store
 from planrunner.app.queue.worker import Worker
-from planrunner.app.runs.execute import ExecRequest
+from planrunner.app.runs.control import steer
+from planrunner.app.runs.execute import ExecRequest, Silent
+from planrunner.app.runs.resume import resume
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.stores import open_journal
 
 QUICK = "plan: quick\nparams: {n: {type: int, default: 0}}\ntasks:\n  - id: a\n    uses: noop\n"
 ASKS = "plan: asks\ntasks:\n  - id: sure\n    gate: approval\n    ask: Go on?\n  - id: b\n    needs: [sure]\n    uses: noop\n"
@@ -127,6 +130,22 @@ def test_a_decision_that_was_made_without_a_worker_is_found_by_the_next_one(make
     vote(parked, "sure", {"verdict": "approve"}, None)
     with project.worker():
         stands(parked, "done")
+
+
+def test_a_parked_run_that_is_gone_keeps_no_other_one_waiting(make: Make) -> None:
+    project = make()
+    gone, parked = project.add("asks").run, project.add("asks").run
+    with project.worker():
+        stands(gone, "parked"), stands(parked, "parked")
+        journal = open_journal(project.state)
+        with acting(ANA, Workspace(str(project.root), project.state)):
+            steer(gone, "cancel", {}, None)
+            resume(gone, (), None, Silent())
+            journal.retention().remove(journal.run(gone), time.time(), "ana")
+        journal.close()
+        vote(parked, "sure", {"verdict": "approve"}, None)
+        stands(parked, "done")
+        stands(gone, "cancelled")
 
 
 def test_the_text_that_was_asked_for_runs_whatever_the_file_has_become(make: Make) -> None:
