@@ -9,7 +9,7 @@ import click
 
 from planrunner.app.queue import asking
 from planrunner.app.queue.detached import start_worker
-from planrunner.app.queue.items import Item, Overview, item_object, items_document
+from planrunner.app.queue.items import Item, Overview, item_document, items_document
 from planrunner.app.queue.lease import worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
@@ -20,7 +20,6 @@ from planrunner.cli.settings import Settings, output
 from planrunner.errors import OK, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.views.documents import document
 from planrunner.views.terminal import Terminal, duration_text, pad, plural, table, width
 
 STATUSES = ("waiting", "starting", "running", "interrupted", "parked", "done", "failed", "cancelled")
@@ -128,7 +127,7 @@ def cancel_item(ctx: click.Context, /, run: str, reason: str, now: bool, as_json
     given = given_settings(ctx)
     item = asking.cancel(run, reason, given.state, now)
     if as_json:
-        print_document(document(**item_object(item)), line=True)
+        print_document(item_document(item), line=True)
     else:
         say(f"run {item.run}: {'cancelled' if item.status == 'cancelled' else 'asked to end'}")
     return OK
@@ -175,7 +174,7 @@ def _added(given: Settings, options: ExecOptions, priority: int) -> Item:
 def _report(given: Settings, item: Item, as_json: bool, told: str) -> int:
     """The id on standard output, for scripts; what can be typed next on standard error."""
     if as_json:
-        print_document(document(**item_object(item)), line=True)
+        print_document(item_document(item), line=True)
         return OK
     output(given).write(f"{item.run}\n")
     say(f"queued; {told}" if told else "queued")

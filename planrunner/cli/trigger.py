@@ -6,7 +6,7 @@ import time
 
 import click
 
-from planrunner.app.queue.items import item_object
+from planrunner.app.queue.items import item_document
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.showing import Shown, triggers_document, what
 from planrunner.cli.group import CommandGroup, given_settings
@@ -16,7 +16,6 @@ from planrunner.cli.runner import lay_environment, say
 from planrunner.cli.settings import output
 from planrunner.errors import OK
 from planrunner.escapes import harmless
-from planrunner.views.documents import document
 from planrunner.views.terminal import Terminal, duration_text, table
 
 
@@ -93,7 +92,7 @@ def fire_trigger(ctx: click.Context, /, name: str, params: Pairs, as_json: bool)
     lay_environment(given)
     item = showing.fire_now(name, params, given.state)
     if as_json:
-        print_document(document(**item_object(item)), line=True)
+        print_document(item_document(item), line=True)
     else:
         output(given).write(f"{item.run}\n")
         say(f"queued; {given.program} queue shows it")

@@ -90,6 +90,11 @@ def item_object(item: Item) -> dict[str, Json]:
     }
 
 
+def item_document(item: Item) -> dict[str, Json]:
+    """One item, as commands print it with ``--json``."""
+    return document(**item_object(item))
+
+
 def items_document(items: Iterable[Item], overview: Overview) -> dict[str, Json]:
     """A page of the queue, as ``planrunner queue --json`` prints it."""
     return document(items=[item_object(each) for each in items], **overview_object(overview))

@@ -8,51 +8,19 @@ for runs.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from planrunner.app.queue.database import Database
 from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
-from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
-from planrunner.fileio import ensure_database
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.chain import known_chain
 from planrunner.journal.records import only_match
-from planrunner.journal.workspace import check_contents, check_state, prepare_state
 from planrunner.jsontext import read_json, write_json
 
 Json = Any
-
-FILE = "queue.db"
-_APPLICATION = 0x706C7175
-_VERSION = 1
-_TABLES = (
-    """CREATE TABLE items (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, key TEXT UNIQUE, plan TEXT NOT NULL,
-        digest TEXT NOT NULL, request TEXT NOT NULL, asker TEXT NOT NULL, place TEXT NOT NULL, source TEXT NOT NULL,
-        act TEXT NOT NULL, arguments TEXT NOT NULL, seal BLOB, priority INTEGER NOT NULL, ahead INTEGER NOT NULL,
-        status TEXT NOT NULL, enqueued REAL NOT NULL, begun REAL, ended REAL, wakes REAL, seen INTEGER NOT NULL,
-        carried INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL, code INTEGER
-    )""",
-    "CREATE INDEX turns ON items (status, ahead, priority, number)",
-    "CREATE INDEX begun ON items (begun)",
-    "CREATE INDEX sources ON items (source, status)",
-    "CREATE TABLE texts (digest TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE pauses (who TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL)",
-    """CREATE TABLE triggers (
-        name TEXT PRIMARY KEY, definition TEXT NOT NULL, since REAL NOT NULL, mark TEXT NOT NULL, paused TEXT NOT NULL,
-        last TEXT NOT NULL
-    ) WITHOUT ROWID""",
-)
-"""``ahead`` is 1 for what had its turn already: what a dead worker left, and parked runs that go on. ``seen`` is the
-last entry of the run when it was asked for, first taken, or let go of; ``carried`` is 1 once what ``act`` says is known
-to have happened, so that the run only goes on. ``pauses`` has one row or none.
-``triggers`` are what ``app/triggers/records.py`` keeps."""
 
 _ITEMS = (
     "SELECT number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, status, enqueued,"
@@ -62,8 +30,6 @@ _TURN = "ahead DESC, priority DESC, number"
 _PLACES = "SELECT run FROM items WHERE status = 'waiting' ORDER BY ahead DESC, priority DESC, number"
 _NOTE = "UPDATE items SET"
 _OVER: tuple[Status, ...] = ("done", "failed", "cancelled")
-_PATIENCE = 30.0
-"""Seconds that a writer waits for another one; each writes for milliseconds."""
 
 
 class Wish(NamedTuple):
@@ -99,55 +65,14 @@ class Task(NamedTuple):
     ours: bool
 
 
-class Store:
-    """The queue of a state directory; any thread may use it. With ``readonly`` nothing is made. Raises NotFound for a
-    read-only opening of nothing, StorageFailed for what cannot be used."""
+class Store(Database):
+    """The queue of a state directory. Raises as ``Database``."""
 
-    __slots__ = ("_chain", "_connection", "_lock", "_turn", "path", "state")
+    __slots__ = ("_chain",)
 
     def __init__(self, state: str, readonly: bool = False) -> None:
-        self.state = state
-        self.path = os.path.join(state, FILE)
-        self._lock = threading.RLock()
-        self._turn = -1
-        try:
-            check_state(state)
-        except FileNotFoundError:
-            if readonly:
-                raise _nothing(state) from None
-        if not readonly and not os.path.isdir(os.path.join(state, "locks")):  # made last of what belongs there
-            prepare_state(state)
-        check_contents(state)
+        super().__init__(state, readonly)
         self._chain = known_chain(state)
-        with self._named():
-            self._connection = _opened(self.path, readonly)
-            try:
-                if not readonly:
-                    self._turn = _turn_file(state)
-                    self._prepare()
-                elif not self._ask("SELECT 1 FROM sqlite_master WHERE name = 'pauses'"):
-                    raise _nothing(state)
-            except BaseException:
-                self.close()
-                raise
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        with self._lock:
-            turn, self._turn = self._turn, -1
-            if turn < 0:
-                self._connection.close()
-                return
-            try:  # closing may move the log into the database, which no other process may write to meanwhile
-                fcntl.flock(turn, fcntl.LOCK_EX)
-                self._connection.close()
-            finally:
-                os.close(turn)
 
     def add(self, wish: Wish, most: int | None = None) -> tuple[Item, bool]:
         """Put a wish into the queue, durably: its item, and whether it is new. Raises UsageError where ``most`` items
@@ -287,58 +212,8 @@ class Store:
         names = ", ".join(f"{name} = ?" for name in ("status", *fields))
         self._do(f"{_NOTE} {names} WHERE run = ?", status, *fields.values(), run)
 
-    def ask(self, query: str, *values: Json) -> list[Any]:
-        """Rows of a query, for what is kept beside the items."""
-        return self._ask(query, *values)
-
-    def do(self, statement: str, *values: Json) -> None:
-        """Carry out a statement; inside ``writing``."""
-        self._do(statement, *values)
-
-    def touched(self) -> int:
-        """A number that changes when another connection has written; costs microseconds."""
-        return int(self._ask("PRAGMA data_version")[0][0])
-
-    @contextmanager
-    def writing(self, durable: bool = False) -> Iterator[None]:
-        """One transaction, alone among all processes. ``durable``: it survives a loss of power on return."""
-        with self._named(), _alone(self._turn):
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    def _prepare(self) -> None:
-        if self._ask("PRAGMA user_version") == [(_VERSION,)]:
-            return
-        with _alone(self._turn):
-            if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-                raise StorageFailed(f"`{self.path}` lies on a file system without shared memory")
-        with self.writing(durable=True):
-            ((mark,),), ((version,),) = self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version")
-            if version > _VERSION:
-                raise StorageFailed(f"the queue `{self.path}` was written by a newer planrunner", "upgrade planrunner")
-            if mark not in (0, _APPLICATION):
-                raise StorageFailed(f"`{self.path}` is a database of another program", "move it away")
-            if not version:
-                for statement in _TABLES:
-                    self._do(statement)
-                self._do(f"PRAGMA application_id = {_APPLICATION}")
-                self._do(f"PRAGMA user_version = {_VERSION}")
-
     def _count(self, status: Status) -> int:
         return int(self._ask("SELECT count(*) FROM items WHERE status = ?", status)[0][0])
-
-    def _ask(self, query: str, *values: Json) -> list[Any]:
-        with self._named():
-            return self._connection.execute(query, values).fetchall()
-
-    def _do(self, statement: str, *values: Json) -> int:
-        return self._connection.execute(statement, values).rowcount
 
     def _task(self, row: Sequence[Any]) -> Task:
         number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, *rest = row
@@ -354,18 +229,6 @@ class Store:
         ours = seal == self._seal(sealed)
         return Task(item, asked, Workspace(*read_json(place)), read_json(arguments), seen, ahead > 0, carried > 0, ours)
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """One thread at a time, and errors of the database as those of planrunner."""
-        with self._lock:
-            try:
-                yield
-            except sqlite3.Error as error:
-                hint = "free some space, then run the command again" if "full" in str(error) else ""
-                raise StorageFailed(f"the queue `{self.path}` failed: {error}", hint) from error
-            except OSError as error:
-                raise StorageFailed(f"the queue `{self.path}` cannot be used: {error.strerror or error}") from error
-
 
 def full(waiting: int) -> UsageError:
     """The error for a queue that takes nothing more."""
@@ -379,52 +242,9 @@ def _unknown(run: str) -> NotFound:
     return NotFound(f"run `{run}` is not in the queue", Hint(NextStep("queue"), " lists what is"))
 
 
-def _nothing(state: str) -> NotFound:
-    return NotFound(f"nothing was queued in `{state}`", Hint("put a run there: ", NextStep("queue", "add", "PLAN")))
-
-
 def _sealed(wish: Wish) -> tuple[str, ...]:
     """What of an item its seal covers."""
     return (
         *(wish.run, wish.plan, wish.digest, write_json(wish.request), write_json([*wish.by])),
         *(write_json([*wish.where]), wish.source, wish.act, write_json(wish.arguments)),
     )
-
-
-def _opened(path: str, readonly: bool) -> sqlite3.Connection:
-    if readonly:
-        if not os.path.lexists(path):
-            raise _nothing(os.path.dirname(path))
-        quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        where, uri = f"file:{quoted}?mode=ro", True
-    else:
-        ensure_database(path)
-        where, uri = path, False
-    connection = sqlite3.connect(where, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=uri)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
-
-
-def _turn_file(state: str) -> int:
-    """The file that writers lock. SQLite before 3.51.3 can damage a database in which one connection moves the log
-    while another writes: here each process waits while another one writes."""
-    path = os.path.join(state, "locks", "queue.turn.lock")
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-
-@contextmanager
-def _alone(descriptor: int) -> Iterator[None]:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                message = f"another process has kept the queue to itself for {_PATIENCE:.0f} seconds"
-                raise StorageFailed(message, "`ps -eo pid,stat,args` shows a stopped planrunner") from None
-            time.sleep(0.002)
-    try:
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
