@@ -141,7 +141,7 @@ def test_the_queue_groups_what_goes_on_waits_and_is_over() -> None:
 
 
 def test_text_of_several_lines_keeps_them() -> None:
-    assert plain("one\n\ttwo\x1b[31m\n") == "one\n    two\n"
+    assert plain("one\n\ttwo\x1b[31m") == "one\n    two"
 
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\x1b[31m"
