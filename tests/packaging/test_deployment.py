@@ -81,7 +81,7 @@ def test_all_files_keep_the_same_places_and_ports() -> None:
     pod = next(each for each in documents("kubernetes.yaml") if each["kind"] == "Deployment")["spec"]["template"][
         "spec"
     ]
-    keys = "/home/planrunner/.local/share/planrunner"
+    keys = "/var/lib/planrunner"
     assert f'VOLUME ["/srv/projects", "{keys}"]' in container and "EXPOSE 8421" in container
     assert [each.split(":")[1] for each in compose["volumes"]] == ["/srv/projects/main", keys]
     assert {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]} == {"/srv/projects", keys}
