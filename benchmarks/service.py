@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -173,7 +174,8 @@ def lists() -> dict[str, float]:
     with served() as service:
         for _ in range(200):
             service.start(sleep)
-        _until(lambda: json.loads(service.ask("GET", f"{service.api}/runs?status=running")[1])["counts"]["running"] == 200)
+        going = f"{service.api}/runs?status=running"
+        _until(lambda: json.loads(service.ask("GET", going)[1])["counts"]["running"] == 200)
         used = service.cpu()
         time.sleep(10)
         idle = (service.cpu() - used) / 10 * 100
@@ -214,8 +216,9 @@ def pages() -> dict[str, float]:
 
 
 def _run_of(size: int) -> str:
-    rows = "".join(f"  - {{id: t{number}, uses: noop, needs: [t{number - 100}]}}\n" for number in range(100, size))
-    plan = written(f"many{size}.yaml", f"plan: many\ntasks:\n{''.join(f'  - {{id: t{n}, uses: noop}}{chr(10)}' for n in range(100))}{rows}")
+    rows = [f"  - {{id: t{number}, uses: noop}}" for number in range(100)]
+    rows += [f"  - {{id: t{number}, uses: noop, needs: [t{number - 100}]}}" for number in range(100, size)]
+    plan = written(f"many{size}.yaml", "\n".join(["plan: many", "tasks:", *rows, ""]))
     with Host() as host:
         started = host.start(ExecRequest(os.path.abspath(plan), unattended=True, state=os.path.abspath(".planrunner")))
         started.result()
@@ -232,17 +235,17 @@ def _paint(address: str) -> float:
         for _ in range(5):
             page = browser.new_page()
             page.goto(address)
-            entry = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1"
-            _until(lambda page=page: page.evaluate(entry) >= 0)
-            found.append(float(page.evaluate(entry)))
+            _until(lambda page=page: page.evaluate(_PAINTED) >= 0)
+            found.append(float(page.evaluate(_PAINTED)))
             page.close()
         browser.close()
     return statistics.median(found)
 
 
-def _browser() -> str:
-    import shutil
+_PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1"
 
+
+def _browser() -> str:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     assert found, "no browser is installed"
     return found

@@ -8,6 +8,7 @@ from typing import NamedTuple
 _LENGTHS = (2, 32, 16, 2)
 _HEX = frozenset("0123456789abcdef")
 
+
 class SpanIdentity(NamedTuple):
     """A span as W3C Trace Context names it; ``trace`` has 16 bytes, ``span`` 8."""
 

@@ -68,8 +68,8 @@ def token_file() -> str:
 
 
 def tokens() -> list[Token]:
-    """Every token, expired ones too, by creation. Raises StorageFailed for a file that others could have written or
-    that is no list of tokens."""
+    """Every token, expired ones too, by creation. Raises StorageFailed for a file that others could have written, or
+    whose contents are not tokens."""
     path = token_file()
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

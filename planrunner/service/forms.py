@@ -29,7 +29,7 @@ class Form(dict[str, str]):
 
 async def the_form(request: Request, visitor: HereVisitor) -> Form:
     """The form that was sent, as ``application/x-www-form-urlencoded``. Raises Problem 415 for any other body, 400
-    for one that is no form, and 403 where the field ``form`` is not the token of the visitor (``Frame.token``)."""
+    for one that cannot be read, and 403 where the field ``form`` is not the token of the visitor (``Frame.token``)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem(415, f"a form was expected, not `{kind or 'nothing'}`")

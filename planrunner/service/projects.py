@@ -11,7 +11,7 @@ from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.service.context import Project
 
 RESERVED = frozenset({"api", "static", "hooks", "livez", "readyz", "metrics", "sign-in", "sign-out"})
-"""First parts of addresses that are no project."""
+"""First parts of addresses that stand for something else."""
 
 
 def projects_at(directories: Sequence[str], state: str | None = None) -> list[Project]:

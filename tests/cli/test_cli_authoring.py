@@ -342,7 +342,7 @@ def test_doctor_compares_this_deployment_with_the_one_that_the_last_run_recorded
     assert told("production")["verdict"] == "problem"
     wrong = run("exec", file, PLANRUNNER_DEPLOYMENT="production")
     assert wrong.code == 2
-    assert "`production`, which is not a `name=value`" in wrong.err
+    assert "`production`, expected `name=value`" in wrong.err
 
 
 @pytest.mark.parametrize("where", ["head", "inside", "all"])

@@ -1,4 +1,4 @@
-"""The deployment that runs belong to: facts such as image and commit, which whoever deploys gives to the process."""
+"""The deployment that runs belong to: facts such as image and commit, which the operator gives to the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def deployment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     for part in environment.get(VARIABLE, "").split():
         name, sign, value = part.partition("=")
         if not sign or not _NAME.fullmatch(name) or name in facts or not value or len(value) > _LONGEST:
-            raise UsageError(f"{VARIABLE} has `{part[:60]}`, which is not a `name=value` of its own", _HINT)
+            raise UsageError(f"{VARIABLE} has `{part[:60]}`, expected `name=value` with a name of its own", _HINT)
         facts[name] = value
     if len(facts) > _MOST:
         raise UsageError(f"{VARIABLE} has {len(facts)} facts, and {_MOST} are allowed", _HINT)
