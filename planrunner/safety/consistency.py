@@ -162,10 +162,10 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
     elif section == "workflow":
         yield from _plan("`workflow`", value if isinstance(value, Scalar) else _value(value, "plan"), directory)
     elif section == "triggers":
-        for key in _keys(value):
-            if not _TRIGGER_NAME.fullmatch(str(key.value)):
+        for named in _keys(value):
+            if not _TRIGGER_NAME.fullmatch(str(named.value)):
                 help_ = "it stands in addresses: use letters, digits, hyphens and underscores"
-                yield Diagnostic("PLAN006", f"`{key.value}` cannot name a trigger", key.span, help=help_)
+                yield Diagnostic("PLAN006", f"`{named.value}` cannot name a trigger", named.span, help=help_)
         for trigger, body in entries(value):
             yield from _trigger(trigger, body, known, directory)
 

@@ -80,7 +80,7 @@ class Access:
         return Problem(401, "no valid token came with the request", hint, headers={"www-authenticate": "Bearer"})
 
     def sign_in(self, text: str) -> str | None:
-        """Begin a session with a token; the value of its cookie, None for a text that is no valid token."""
+        """Begin a session with a token; the value of its cookie, None for a token that is unknown or has expired."""
         now = time.time()
         token = self._book.of(text.strip(), now)
         if token is None:
