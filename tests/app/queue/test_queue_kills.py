@@ -1,21 +1,19 @@
-"""Hundreds of runs in the queue while the worker is killed again and again: each runs once, in order, to its end."""
+"""Hundreds of runs asked for through the API while the service is killed again and again: each runs once, in order, to
+its end."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
+import threading
+from contextlib import closing, suppress
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 
-from workbench import ROOT
+from serving import PATIENCE, Served, awaited, serving
 
 from planrunner.app.history.show import look
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import OPEN
-from planrunner.app.runs.execute import ExecRequest
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import NotFound
 from planrunner.journal.stores import open_journal
@@ -32,61 +30,78 @@ tasks:
     uses: noop
 """
 COUNT = 500
-LIVES = 15
-"""Workers that are killed at most; the next one may finish."""
+LIVES = 12
+"""Services that are killed; the next one finishes."""
 
 
-def worker(root: Path, *options: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "planrunner", "worker", *options], cwd=root, env=environment, stderr=subprocess.DEVNULL
-    )
+class Client(threading.Thread):
+    """Asks for runs, one after the other, until all are taken or the service is gone. An answer that got lost is asked
+    for again, with the same key."""
+
+    def __init__(self, service: Served, runs: list[str], most: int) -> None:
+        super().__init__()
+        self._service, self._runs, self._most = service, runs, most
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError, HTTPException):
+            while len(self._runs) < self._most:
+                number = len(self._runs)
+                body = {"plan": "note.yaml", "params": {"n": number}}
+                answer = self._service.post(f"{self._service.api}/runs", body, Idempotency_Key=f"run-{number}")
+                assert answer.status == 202, answer
+                self._runs.append(answer.data["run_id"])
 
 
 def begun(state: str) -> int:
     try:
-        journal = open_journal(state, readonly=True)
+        with closing(open_journal(state, readonly=True)) as journal:
+            return len(journal.runs(COUNT * 2))
     except NotFound:
         return 0
-    try:
-        return len(journal.runs(COUNT * 2))
-    finally:
-        journal.close()
 
 
-def test_five_hundred_runs_outlive_a_worker_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    (tmp_path / "planrunner.yaml").write_text("{}")
-    (tmp_path / "note.yaml").write_text(PLAN)
-    state, chance = str(tmp_path / ".planrunner"), random.Random(5)
-    with acting(Principal("ana"), Workspace(str(tmp_path), state)):
-        runs = [asking.enqueue(ExecRequest("note.yaml", (("n", n),)), "test").run for n in range(COUNT)]
-        for _ in range(LIVES):
+def test_five_hundred_runs_outlive_a_service_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    root.mkdir()
+    (root / "planrunner.yaml").write_text("scheduler: {max_concurrency: 1}\n")
+    (root / "note.yaml").write_text(PLAN)
+    state, chance, runs = str(root / ".planrunner"), random.Random(5), []
+    with acting(Principal("ana"), Workspace(str(root), state)):
+        for life in range(LIVES):
             before, more = begun(state), chance.randint(1, 50)
-            process = worker(tmp_path)
-            while begun(state) < before + more and asking.items(OPEN, 1):
-                _no_lie(state)
-                time.sleep(chance.random() / 50)
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            with serving(root) as service:
+                client = Client(service, runs, COUNT * (life + 1) // LIVES)
+                while begun(state) < before + more and (client.is_alive() or begun(state) < len(runs)):
+                    _no_lie(state)
+                service.process.kill()
+                client.join(PATIENCE)
             assert not asking.items(("running",))
-            if not asking.items(OPEN, 1):
-                break
-        assert worker(tmp_path, "--until-empty").wait() == 0
-        assert asking.overview().counts == {"done": COUNT}
+        with serving(root) as service:
+            Client(service, runs, COUNT).join(PATIENCE)
+            while not _are_done():
+                seen = begun(state)
+                awaited(partial(_goes_on, state, seen))
     looks = [look(run, state) for run in runs]
+    assert len(set(runs)) == COUNT == begun(state)
     assert {found.row.status for found in looks} == {"completed"}
     assert all(sum(isinstance(entry.event, RunStarted) for entry in found.entries) == 1 for found in looks)
     times = [found.row.created for found in looks]
-    assert times == sorted(times) and begun(state) == COUNT
+    assert times == sorted(times)
+
+
+def _are_done() -> bool:
+    return asking.overview().counts == {"done": COUNT}
+
+
+def _goes_on(state: str, seen: int) -> bool:
+    return begun(state) > seen or _are_done()
 
 
 def _no_lie(state: str) -> None:
     """What is said to run is run: whoever looks at its lease afterwards finds it held, or more written since."""
     for item in asking.items(("running",), 5):
-        journal = open_journal(state, readonly=True)
-        try:
+        with closing(open_journal(state, readonly=True)) as journal:
             assert (
                 journal.is_leased(item.run) or asking.item(item.run).status != "running" or journal.is_leased(item.run)
             )
-        finally:
-            journal.close()
