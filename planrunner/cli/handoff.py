@@ -15,7 +15,7 @@ from planrunner.cli.settings import output
 from planrunner.errors import OK
 from planrunner.escapes import harmless
 from planrunner.views.artifacts import size_text
-from planrunner.views.terminal import Terminal, plural, word
+from planrunner.views.terminal import plural, word
 
 
 @click.command("report")
@@ -65,12 +65,11 @@ def archive_command(ctx: click.Context, /, run: str, target: str, as_json: bool)
     if as_json:
         print_document(archive_document(made))
         return OK
-    screen = output(given)
-    screen.write("\n".join(_archived(screen, made)) + "\n")
+    output(given).write("\n".join(_archived(made)) + "\n")
     return OK
 
 
-def _archived(screen: Terminal, made: Archived) -> list[str]:
+def _archived(made: Archived) -> list[str]:
     """What was written, what is missing, and what to keep elsewhere."""
     lines = [f"run {made.run_id}: {plural(made.files, 'file')}, {size_text(made.size)}, in {made.path}"]
     lines += [f"  not in it: {harmless(what)} ({why})" for what, why in made.left_out]

@@ -30,13 +30,6 @@ def projects_at(directories: Sequence[str], state: str | None = None) -> list[Pr
     return found
 
 
-def project_at(root: str, name: str = "") -> Project:
-    """The project in a directory, named after it."""
-    place = os.path.abspath(root)
-    found = _project(place, os.path.join(place, NAME), ())
-    return found._replace(name=name) if name else found
-
-
 def _project(root: str, state: str, others: Sequence[Project]) -> Project:
     """Named after the folder, as an address can have it, and unlike the others."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(root)).strip("-.") or "project"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import shown
-from planrunner.machine.statuses import said, status_word
+from planrunner.machine.statuses import said
 from planrunner.redaction import masked
 from planrunner.views.decisions import Decision, decision_object, decision_text
 from planrunner.views.documents import document
@@ -274,11 +274,11 @@ MOST = 20
 def _differences(terminal: Terminal, made: RunComparison) -> list[str]:
     lines: list[str] = []
     if made.first is not None:
-        lines += ["", terminal.paint("first difference", "bold"), *_root(terminal, made, made.first)]
+        lines += ["", terminal.paint("first difference", "bold"), *_root(made, made.first)]
     if made.others:
         lines += ["", terminal.paint("other differences", "bold")]
         for pair in made.others[:MOST]:
-            lines += _root(terminal, made, pair)
+            lines += _root(made, pair)
         if len(made.others) > MOST:
             lines.append(f"  and {len(made.others) - MOST} more")
     alike = len(made.tasks) - len(made.differing)
@@ -287,7 +287,7 @@ def _differences(terminal: Terminal, made: RunComparison) -> list[str]:
     return lines
 
 
-def _root(terminal: Terminal, made: RunComparison, pair: TaskPair) -> list[str]:
+def _root(made: RunComparison, pair: TaskPair) -> list[str]:
     text = sentence(pair)
     shown = pair.changes[1:] if pair.result else pair.changes
     lines = [f"  {text}", *(f"    {change}" for change in shown if change not in text)]
@@ -297,8 +297,3 @@ def _root(terminal: Terminal, made: RunComparison, pair: TaskPair) -> list[str]:
     if len(after) > MOST:
         lines.append(f"    and {len(after) - MOST} more follow")
     return [harmless(line) for line in lines]
-
-
-def stand_text(stand: Stand | None) -> str:
-    """``failed``, ``not run`` or, of a task that a run has not, ``none``."""
-    return "none" if stand is None else status_word(stand.status)

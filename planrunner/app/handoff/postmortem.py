@@ -38,7 +38,6 @@ from planrunner.views.terminal import duration_text, plural, word
 
 Json = Any
 
-_TOLD = ("why", "in", "place", "command", "stdout", "stderr", "refused", "gave", "advice", "then")
 _ACTING = frozenset({"unsafe", "checkable"})
 """Effects that a second look cannot take back."""
 TIMELINE = 400

@@ -169,7 +169,7 @@ def _references(keys: Sequence[str]) -> set[str]:
 
 def _keys(spot: _Spot, place: Place) -> Iterator[Suggestion]:
     """The keys that a mapping may have and has not."""
-    if place.keys[-1:] in (("with",), ("inputs",)) and (fields := _inputs(spot, place)):
+    if place.keys[-1:] in (("with",), ("inputs",)) and (fields := _inputs(spot)):
         for field in fields:
             if field.name not in place.siblings:
                 yield Suggestion(field.name, "key", _about_field(field), f"{field.name}: ")
@@ -185,7 +185,7 @@ def _rank(key: str) -> int:
     return _USUAL.index(key) if key in _USUAL else len(_USUAL)
 
 
-def _inputs(spot: _Spot, place: Place) -> tuple[Field, ...]:
+def _inputs(spot: _Spot) -> tuple[Field, ...]:
     """The inputs of the capability of the task around a place under ``with``, those that are required first."""
     uses = _sibling_of(spot, "uses") or _sibling_of(spot, "using")
     capability = spot.names.capabilities.find(uses) if uses else None

@@ -177,7 +177,7 @@ class _Made(NamedTuple):
 
 def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> _Made:
     state = recorded.state
-    _refuse_unfit(state, request)
+    _refuse_unfit(state)
     said = _settled(state, request)
     check_project(directory_of(state))
     registry = Registry(project=directory_of(state))
@@ -232,7 +232,7 @@ def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple
 # What refuses a revision
 
 
-def _refuse_unfit(state: State, request: ReviseRequest) -> None:
+def _refuse_unfit(state: State) -> None:
     """Raises UsageError for a run that has something to finish first."""
     run = state.run_id
     if not state.plan_digest:

@@ -41,7 +41,7 @@ class Clock:
         StorageFailed."""
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _SETTINGS
-            self._read(store, now)
+            self._read(now)
         for name, at in list(self._due.items()):
             if at <= now:
                 self._due[name] = self._look(store, self._triggers[name], now)
@@ -52,7 +52,7 @@ class Clock:
             watcher.close()
         self._watchers.clear()
 
-    def _read(self, store: Store, now: float) -> None:
+    def _read(self, now: float) -> None:
         try:
             found, self.problem = read_triggers(self._place.root), ""
         except PlanrunnerError as error:  # those from before hold until the file is mended

@@ -151,9 +151,7 @@ def roll_back_preview(body: Undo, visitor: HereVisitor, project: HereProject, ru
 @router.post("/runs/{run}/revise", responses=shaped("What changed.", "run_id"))
 def revise_run(body: Revise, visitor: Runner, project: HereProject, run: Name) -> Answer:
     """Give a run its next revision; `resume` continues it."""
-    request = ReviseRequest(
-        run, plan_of(project, body.plan), tuple(body.params.items()), body.reason, body.keep_unchanged
-    )
+    request = _revision(project, run, body)
     with behalf(visitor, project):
         return Answer(revision_object(revise.revise(request, project.state), True))
 
@@ -161,9 +159,7 @@ def revise_run(body: Revise, visitor: Runner, project: HereProject, run: Name) -
 @router.post("/runs/{run}/revise/preview", responses=shaped("What would change.", "run_id"))
 def revise_preview(body: Revise, visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
     """Show what `revise` would do."""
-    request = ReviseRequest(
-        run, plan_of(project, body.plan), tuple(body.params.items()), body.reason, body.keep_unchanged
-    )
+    request = _revision(project, run, body)
     with behalf(visitor, project):
         return Answer(revision_object(revise.preview(request, project.state), False))
 

@@ -30,8 +30,6 @@ Json = Any
 
 LOOK = 2.0
 """Seconds between two looks at whether the token of a reader still holds. A silent stream says then that it lives."""
-PIECE = 64 << 10
-"""Bytes of a log that are sent at once."""
 BREATH = 0.02
 """Seconds between two pieces for one reader: a run that is quick comes in fewer pieces, and other readers have their
 turn."""

@@ -14,7 +14,7 @@ from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.files import plan_paths
 from planrunner.service.context import HereProject, HereVisitor
-from planrunner.service.following import HereFollower, framed, waiting_for
+from planrunner.service.following import HereFollower, framed
 from planrunner.views.page.inbox import address_of
 from planrunner.views.page.render import rendered
 from planrunner.views.page.runs import query_of, read_filter, run_line
@@ -51,7 +51,7 @@ def runs(
         "runs.html",
         framed(follower, project, visitor, "runs"),
         lines=[run_line(each, now) for each in page.runs],
-        tabs=_tabs(counts, q, waiting_for(follower, visitor)),
+        tabs=_tabs(counts, q),
         query=q,
         problem=wanted.problem or follower.problem,
         again=query_of(q=q),
@@ -62,7 +62,7 @@ def runs(
     )
 
 
-def _tabs(counts: dict[str, int], query: str, mine: int) -> list[Tab]:
+def _tabs(counts: dict[str, int], query: str) -> list[Tab]:
     named = [("Running", "status:running", "running"), ("Waiting", "status:waiting", "blocked")]
     named += [("Failed", "status:failed", "failed"), ("Succeeded", "status:succeeded", "completed")]
     tabs = [Tab("All", "", sum(counts.values()), not query)]

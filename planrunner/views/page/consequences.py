@@ -41,12 +41,12 @@ def consequences(state: State, number: int, gate: GateState) -> tuple[Consequenc
     written = spec(state, number, gate.stage)
     if written.options:
         chosen = [_option(state, number, written, option) for option in written.options if option.each is None]
-        return (*chosen, _rejected(state, number, written))
+        return (*chosen, _rejected(state, written))
     found = [_approved(state, number, gate)]
     if back := _pushed_back(state, number, written):
         found.append(back)
     else:
-        found.append(_rejected(state, number, written))
+        found.append(_rejected(state, written))
     return tuple(found)
 
 
@@ -63,13 +63,13 @@ def _approved(state: State, number: int, gate: GateState) -> Consequence:
             "approve", "ok", "ok", "If you approve", text, meta=(f"So far: {tally(gate.votes, gate.need)}.",)
         )
     if gate.stage == "instruction":
-        return _ahead(state, number, "approve", "If you say that it is done", _after(state, number))
+        return _ahead(state, "approve", "If you say that it is done", _after(state, number))
     if gate.stage not in ("gate", "criteria"):
-        return _ahead(state, number, "approve", "If you approve", [number, *_after(state, number)])
-    return _ahead(state, number, "approve", "If you approve", _after(state, number))
+        return _ahead(state, "approve", "If you approve", [number, *_after(state, number)])
+    return _ahead(state, "approve", "If you approve", _after(state, number))
 
 
-def _ahead(state: State, number: int, answer: str, lead: str, numbers: list[int]) -> Consequence:
+def _ahead(state: State, answer: str, lead: str, numbers: list[int]) -> Consequence:
     names = tuple(label(state, each) for each in numbers[:_NAMED])
     more = max(0, len(numbers) - _NAMED)
     text = "the run continues with" if numbers else "the task completes; nothing comes after it."
@@ -124,7 +124,7 @@ def _option(state: State, number: int, written: Gate, option: Option) -> Consequ
         alone = {each for other in others if other in index for each in downstream(state, index[other])}
         numbers = [each for each in numbers if each not in alone]
     skipped = (f"{_listed(others)} {'does' if len(others) == 1 else 'do'} not run.",) if others else ()
-    found = _ahead(state, number, option.name, lead, numbers)
+    found = _ahead(state, option.name, lead, numbers)
     return found._replace(icon="arrow", state="", meta=(*skipped, *found.meta))
 
 
@@ -153,7 +153,7 @@ def _before(state: State, number: int) -> set[int]:
     return reached
 
 
-def _rejected(state: State, number: int, written: Gate) -> Consequence:
+def _rejected(state: State, written: Gate) -> Consequence:
     reject = written.on_reject
     if reject.action == "task":
         text, names = "the gate fails, and this runs instead:", (reject.target,)

@@ -128,7 +128,7 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
         tuple(_reasons(state, task.id)),
         min((piece.seq for piece in pieces), default=0),
         max((piece.until for piece in pieces), default=0),
-        tuple(_tries(state, pieces[-TRIES:], now)),
+        tuple(_tries(pieces[-TRIES:], now)),
         max(0, len(pieces) - TRIES),
         tuple(_calls(task)),
         tuple((name, _value(value)) for name, value in outputs_of(task_state).items()),
@@ -228,7 +228,7 @@ def _clocked(line: str) -> str:
 _VERBS = {"completed": "succeeded", "failed": "failed", "in_doubt": "was cut off", "cancelled": "was cancelled"}
 
 
-def _tries(state: State, pieces: Iterable[Piece], now: float) -> Iterator[Try]:
+def _tries(pieces: Iterable[Piece], now: float) -> Iterator[Try]:
     for piece in pieces:
         meta = f"{moment(piece.began, now)} · {duration(piece.lasted(now))}"
         note = harmless(piece.note)

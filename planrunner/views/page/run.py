@@ -175,7 +175,7 @@ def run_page(given: Given) -> RunPage:
         title=harmless(state.plan.title or state.plan.id),
         file=_file(state),
         digest=state.plan_digest,
-        facts=tuple(_facts(story, now, given.leased)),
+        facts=tuple(_facts(story, now)),
         params=" ".join(f"{name}={harmless(as_text(value, 80))}" for name, value in state.params.items()),
         verdict=verdict(state, now, given.leased),
         live=given.leased,
@@ -249,7 +249,7 @@ def embedded_data(page: RunPage) -> Json:
     return {"signs": table, "none": list(task_sign("pending")), "moments": moments, "now": now, "zone": zone}
 
 
-def _facts(story: Story, now: float, leased: bool) -> list[tuple[str, str]]:
+def _facts(story: Story, now: float) -> list[tuple[str, str]]:
     state = story.state
     by = str(state.environment.get("by") or state.environment.get("user") or "")
     facts = [("Started", moment(story.began, now) + (f" by {by}" if by else ""))]

@@ -199,13 +199,6 @@ class Story:
         for task in [task for task, piece in self._open.items() if piece.kind == "attempt"]:
             self._close(task, "in_doubt", self.last, seq)
 
-    def of_place(self) -> dict[str, list[Piece]]:
-        """The pieces by place, those of earlier rounds and visits first."""
-        by_place: dict[str, list[Piece]] = {}
-        for path, pieces in self.pieces.items():
-            by_place.setdefault(place_of(path), []).extend(pieces)
-        return by_place
-
     def _changes(self, entry: Entry) -> dict[str, str]:
         changes: dict[str, str] = {}
         for path, status in self._statuses(entry):

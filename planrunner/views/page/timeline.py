@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planrunner.machine.graph import Frame
@@ -237,8 +237,3 @@ def path_text(story: Story) -> str:
         number = _last(state, _before(state, number))
     names.reverse()
     return ", ".join(names if len(names) <= 12 else [*names[:4], "…", *names[-6:]])
-
-
-def attempts_of(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces that a drawer lists: attempts, waits, gates and undoing."""
-    return (piece for piece in pieces if piece.kind != "span")

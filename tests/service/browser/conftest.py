@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
+import chromium
 import pytest
 from browsing import PLANS, Shop
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 from serving import serving
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium without a window."""
-    if PROGRAM is None:
-        pytest.skip("there is no chromium here: the pages are not looked at")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
+    with chromium.browser() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Shop]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A service with a project on which something has happened."""
     folder = tmp_path_factory.mktemp("work") / "shopfront"
     (folder / "plans").mkdir(parents=True)
