@@ -82,7 +82,10 @@ class Parked:
         if found:
             with store.writing():
                 for note in found:
-                    _write(store, note)
+                    if store.task(note.run).item.status == "parked":
+                        _write(store, note)
+                    else:  # it was asked for again since it was looked at, and has its turn
+                        self._places.pop(note.run, None)
 
     def is_over(self, store: Store, run: str) -> bool:
         """Note the end of a run that has ended elsewhere; whether it has. Inside ``writing``."""

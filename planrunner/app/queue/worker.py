@@ -194,7 +194,7 @@ class Turns:
         self._limits = CurrentLimits(root)
         self._clock: Any = None
         self._host = Host(MOST)
-        self._acting: dict[str, Slot] = {}
+        self._acting: dict[int, Slot] = {}  # by the number of the item: a run that is asked for again has another one
         self._ended: deque[Ended] = deque()
         self._parked = Parked(store.state)
         self._stopping = False
@@ -207,7 +207,7 @@ class Turns:
         """Put what a dead worker left before everything else, and remember what is parked."""
         with self.store.writing():
             for task in self.store.tasks("running"):
-                if task.item.run not in self._acting:
+                if task.item.number not in self._acting:
                     self.store.note(task.item.run, "waiting", ahead=1)
         self._parked.forget()
         for task in self.store.tasks("parked"):
@@ -257,9 +257,11 @@ class Turns:
         with self.store.writing():
             while self._ended:
                 ended = self._ended.popleft()
-                over.append(ended.task.item.run)
-                self._acting.pop(over[-1], None)
-                self._note(ended)
+                item = ended.task.item
+                self._acting.pop(item.number, None)
+                if self.store.task(item.run).item.number == item.number:
+                    over.append(item.run)
+                    self._note(ended)
         self._tell(over)
 
     def _tell(self, runs: Iterable[str]) -> None:
@@ -320,10 +322,11 @@ class Turns:
         while True:
             room = min(self._room(limits), _AT_ONCE)
             allowed, wait = allowance(limits, self.store)
-            tasks = self.store.tasks("waiting", limit=min(room, allowed)) if min(room, allowed) > 0 else []
-            if not tasks:
+            room = min(room, allowed)
+            if room <= 0 or not self.store.tasks("waiting", limit=1):
                 return wait
             with self.store.writing():
+                tasks = self.store.tasks("waiting", limit=room)  # what was cancelled since then is not among them
                 for task in tasks:
                     self._mark(task)
             self._tell(task.item.run for task in tasks)
@@ -361,7 +364,7 @@ class Turns:
         except PlanrunnerError as error:
             self._over(task, None, error)
             return
-        self._acting[item.run] = slot
+        self._acting[item.number] = slot
         run.when_over(lambda over: self._over(task, *over.outcome()))
 
     def _over(self, task: Task, result: RunResult | None, error: BaseException | None) -> None:
