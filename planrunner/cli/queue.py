@@ -9,7 +9,7 @@ import click
 
 from planrunner.app.queue import asking
 from planrunner.app.queue.detached import start_worker
-from planrunner.app.queue.items import Item, Overview, item_document, items_document
+from planrunner.app.queue.items import STATUSES, Item, Overview, item_document, items_document
 from planrunner.app.queue.lease import worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
@@ -22,7 +22,6 @@ from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.views.terminal import Terminal, duration_text, pad, plural, table, width
 
-STATUSES = ("waiting", "starting", "running", "interrupted", "parked", "done", "failed", "cancelled")
 _SIGNS = {"waiting": "queued", "starting": "queued", "interrupted": "paused", "parked": "blocked", "done": "completed"}
 
 

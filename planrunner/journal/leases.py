@@ -1,9 +1,10 @@
-"""Leases of runs as locks that the kernel frees when their holder dies, whatever it dies of.
+"""Leases as locks that the kernel frees when their holder dies, whatever it dies of.
 
 ``locks/<run>.lock`` is locked by the one process that acts on a run, ``locks/restore.files.lock`` by the one that puts
-files of a checkpoint back. ``locks/journal.lock`` is shared by every writer that has the database open, and exclusive
-for the one that moves its write-ahead log into it: SQLite before 3.51.3 can damage a database in which one connection
-does that while another writes.
+files of a checkpoint back, ``locks/queue.worker.lock`` and ``locks/follow.positions.lock`` by those that work off the
+queue and move the positions of readers. ``locks/journal.lock`` is shared by every writer that has the database open,
+and exclusive for the one that moves its write-ahead log into it: SQLite before 3.51.3 can damage a database in which
+one connection does that while another writes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class RestoreLease:
         path = lock_path(state, RESTORE)
         self._state = state
         self._descriptor = _lock(path, "the lock for putting files back", "files are being put back by")
-        _sign(self._descriptor, os.fsencode(directory))
+        sign(self._descriptor, os.fsencode(directory))
 
     def release(self) -> None:
         unlock_run(self._state, RESTORE, self._descriptor)
@@ -60,7 +61,7 @@ def restoring(state: str) -> tuple[str, str] | None:
     if not is_locked(state, RESTORE):
         return None
     path = lock_path(state, RESTORE)
-    return _holder(path), os.fsdecode(_signature(path).partition(b"\n")[2].rstrip(b"\n"))
+    return holder_at(path), os.fsdecode(_signature(path).partition(b"\n")[2].rstrip(b"\n"))
 
 
 def holders(state: str) -> list[Holder]:
@@ -75,7 +76,7 @@ def holders(state: str) -> list[Holder]:
         if run == "journal" or "." in run or not _is_taken(path):
             continue
         try:
-            leases.append(Holder(run, _holder(path), os.stat(path).st_mtime))
+            leases.append(Holder(run, holder_at(path), os.stat(path).st_mtime))
         except FileNotFoundError:
             continue  # it was released since
     return leases
@@ -96,14 +97,14 @@ def _lock(path: str, what: str, held: str) -> int:
         if pause:
             time.sleep(pause)
         try:
-            descriptor = _try_lock(path)
+            descriptor = try_lock(path)
         except OSError as error:
             hint = Hint("free some space, then ", AGAIN) if error.errno in _FULL else ""
             raise StorageFailed(f"{what} cannot be taken: {error.strerror}: `{path}`", hint) from error
         if descriptor is not None:
-            _sign(descriptor)
+            sign(descriptor)
             return descriptor
-    holder = _holder(path)
+    holder = holder_at(path)
     raise RunHeld(f"{held} {holder}", way_out(holder))
 
 
@@ -116,7 +117,7 @@ def _pauses(path: str) -> Iterator[float]:
 
 def held_error(state: str, run: str) -> RunHeld:
     """The error for a run that another process acts on, naming it."""
-    holder = _holder(lock_path(state, run))
+    holder = holder_at(lock_path(state, run))
     return RunHeld(f"run `{run}` is held by {holder}", way_out(holder))
 
 
@@ -150,7 +151,8 @@ def _is_taken(path: str) -> bool:
         os.close(descriptor)
 
 
-def _try_lock(path: str) -> int | None:
+def try_lock(path: str) -> int | None:
+    """The descriptor that holds a lock; None where another process has it. Raises OSError."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -173,7 +175,8 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), there)
 
 
-def _sign(descriptor: int, more: bytes = b"") -> None:
+def sign(descriptor: int, more: bytes = b"") -> None:
+    """Write into a lock which process holds it."""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     text = f"process {os.getpid()} on {os.uname().nodename} since {since}\n"
     try:
@@ -183,7 +186,8 @@ def _sign(descriptor: int, more: bytes = b"") -> None:
         pass  # only what people read about the holder is lost
 
 
-def _holder(path: str) -> str:
+def holder_at(path: str) -> str:
+    """The process that a lock names, as people read it."""
     return _signature(path).partition(b"\n")[0].decode("utf-8", "replace").strip() or "another process"
 
 
@@ -204,7 +208,7 @@ def way_out(holder: str) -> str:
 
 
 def _stop(holder: str) -> str:
-    """How a person stops the holder, by what ``_sign`` wrote about it."""
+    """How a person stops the holder, by what ``sign`` wrote about it."""
     words = holder.split()
     number = words[1] if words[:1] == ["process"] and len(words) > 3 and words[1].isdigit() else ""
     if not number:

@@ -32,7 +32,20 @@ from planrunner.app.queue.asking import item
 from planrunner.app.queue.items import item_object
 from planrunner.errors import NotFound
 from planrunner.jsontext import read_json
-from planrunner.mcpserver.tool import OPTIONAL, PARAMS, RUN, Site, Tool, arguments_of, flag, inside, number, text, texts
+from planrunner.mcpserver.tool import (
+    OPTIONAL,
+    PARAMS,
+    PLAN,
+    RUN,
+    Site,
+    Tool,
+    arguments_of,
+    flag,
+    inside,
+    number,
+    text,
+    texts,
+)
 from planrunner.views.documents import document_of, listing
 from planrunner.views.findings import findings_data
 from planrunner.views.progress.jsonl import entry_line
@@ -43,8 +56,6 @@ Arguments = dict[str, Json]
 
 LONGEST = 100_000
 """Bytes of logs, or of one artifact, that one answer has."""
-
-_PLAN = text("path of a plan from the directory of the project, or the name of one in `plans/`")
 
 
 def plan_path(site: Site, word: str) -> str:
@@ -192,7 +203,7 @@ TOOLS = (
         "and cost. Nothing runs.",
         arguments_of(
             "plan",
-            plan=_PLAN,
+            plan=PLAN,
             params=PARAMS,
             only=texts("run these tasks only"),
             until=texts("run these tasks and what they need"),

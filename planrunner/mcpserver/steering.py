@@ -12,7 +12,7 @@ from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
 from planrunner.errors import Denied, NextStep
 from planrunner.mcpserver.inspection import plan_path
-from planrunner.mcpserver.tool import OPTIONAL, PARAMS, RUN, Site, Tool, arguments_of, flag, number, text, texts
+from planrunner.mcpserver.tool import OPTIONAL, PARAMS, PLAN, RUN, Site, Tool, arguments_of, flag, number, text, texts
 from planrunner.plan.tasks import every
 from planrunner.views.documents import document_of
 from planrunner.views.revision import revision_object
@@ -97,7 +97,6 @@ def _revise(site: Site, given: Arguments) -> dict[str, Json]:
     return document_of(revision_object(made, not given["preview"]))
 
 
-_PLAN = text("path of a plan from the directory of the project, or the name of one in `plans/`")
 _REASON = text("why; kept with the run", minLength=1)
 
 TOOLS = (
@@ -108,7 +107,7 @@ TOOLS = (
         "reaches a gate waits for a person.",
         arguments_of(
             "plan",
-            plan=_PLAN,
+            plan=PLAN,
             params=PARAMS,
             only=texts("run these tasks only"),
             until=texts("run these tasks and what they need"),
@@ -176,7 +175,7 @@ TOOLS = (
         arguments_of(
             "run plan reason",
             run=RUN,
-            plan=_PLAN,
+            plan=PLAN,
             params=PARAMS,
             reason=_REASON,
             keep_unchanged=flag("reuse every result whose call is unchanged"),

@@ -101,6 +101,7 @@ def flag(description: str) -> dict[str, Json]:
 OPTIONAL = {"default": None, "type": ["integer", "null"]}
 """Makes a number one that need not be said."""
 RUN = text("the id of the run, the start of one, or `last`", default="last")
+PLAN = text("path of a plan from the directory of the project, or the name of one in `plans/`")
 PARAMS = {"type": "object", "description": "values of the parameters of the plan, by name"}
 
 

@@ -12,12 +12,11 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends, Request
 
 from planrunner.app.history.state import begun
+from planrunner.app.history.tails import tail_of
 from planrunner.app.runs.doubts import rest
-from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import private
 from planrunner.service.context import Project
 from planrunner.source import Source
 from planrunner.views.page.drawer import Tail
@@ -42,16 +41,7 @@ class Reading(NamedTuple):
 
     def tail(self, task: str, attempt: int) -> Tail | None:
         """The end of the log of an attempt; None where there is no file."""
-        try:
-            with open(os.path.join(self.folder, log_name(task, attempt)), "rb", opener=private) as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - TAIL))
-                data = file.read(TAIL)
-        except OSError:
-            return None
-        if size > TAIL:
-            data = data.partition(b"\n")[2] or data
-        return Tail(task, attempt, data.decode("utf-8", "replace"), size - len(data), size)
+        return tail_of(self.folder, task, attempt, TAIL)
 
 
 class _Kept:

@@ -157,7 +157,6 @@ def test_a_plan_is_saved_by_key_and_offers_its_start(served: Served, chromium: A
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/plans", "/plans/plans/good.yaml", "/plans/plans/bad.yaml", "/draft"])
 def test_no_view_has_a_fault_that_axe_knows_and_none_is_wider_than_a_phone(

@@ -71,14 +71,12 @@ def test_the_examples_of_the_description_are_answered_as_it_says(tmp_path: Path)
     fuzzed(tmp_path, "examples", 1)
 
 
-@pytest.mark.slow
 @pytest.mark.limit(1800)
 def test_every_answer_at_names_that_exist_is_one_that_the_description_has(tmp_path: Path) -> None:
     pytest.importorskip("schemathesis")
     fuzzed(tmp_path, "examples,coverage,fuzzing", 12)
 
 
-@pytest.mark.slow
 @pytest.mark.limit(1800)
 def test_every_answer_at_names_from_nowhere_is_one_that_the_description_has(tmp_path: Path) -> None:
     pytest.importorskip("schemathesis")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from planrunner.app.follow.follower import Follower
-from planrunner.app.follow.positions import OnlyOne, Positions
+from planrunner.app.follow.positions import Positions, moving
 from planrunner.app.history.state import begun
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.records import Head
@@ -100,7 +100,7 @@ class Feed:
         self._states: OrderedDict[str, tuple[int, State]] = OrderedDict()
         self._tasks = 0
         self._skipped: dict[str, int] = {}
-        self._only = OnlyOne(follower.state)
+        self._only = moving(follower.state)
         self._positions: Positions | None = None
         self._lock = threading.Lock()
         self._changed: set[str] = set()

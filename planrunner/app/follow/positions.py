@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from planrunner.errors import StorageFailed
 from planrunner.fileio import ensure_database
+from planrunner.journal.process_leases import ProcessLease
 from planrunner.journal.workspace import check_state
 from planrunner.jsontext import read_json, write_json
 
@@ -119,31 +119,6 @@ def read_kept(state: str, reader: str) -> Json:
     return None if kept is None else read_json(kept[0])
 
 
-class OnlyOne:
-    """The right to move positions: one process at a time has it, and the kernel frees it when that one dies."""
-
-    def __init__(self, state: str) -> None:
-        self._path = os.path.join(state, "locks", "follow.positions.lock")
-        self._descriptor = -1
-
-    def take(self) -> bool:
-        """Try to take it; whether it is there. Raises StorageFailed for a place that cannot be used."""
-        if self._descriptor >= 0:
-            return True
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise StorageFailed(f"`{self._path}` cannot be opened: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
-
-    def release(self) -> None:
-        """Give it back."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+def moving(state: str) -> ProcessLease:
+    """The right to move positions, which one process at a time has."""
+    return ProcessLease(state, "follow.positions")

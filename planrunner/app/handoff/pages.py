@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from planrunner.app.handoff.readme import VERIFY, Overview, facts
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import begun
+from planrunner.app.history.tails import tail_of
 from planrunner.app.runs.doubts import rest
-from planrunner.engine.output import log_name
 from planrunner.errors import UsageError
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import private
 from planrunner.views.artifacts import size_text
 from planrunner.views.documents import document
 from planrunner.views.page.drawer import Tail
@@ -67,17 +66,10 @@ class _Logs:
     def __call__(self, task: str, attempt: int) -> Tail | None:
         if self._left <= 0:
             return None
-        try:
-            with open(os.path.join(self._folder, log_name(task, attempt)), "rb", opener=private) as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - TAIL))
-                data = file.read(TAIL)
-        except OSError:
-            return None
-        self._left -= len(data)
-        if size > TAIL:
-            data = data.partition(b"\n")[2] or data
-        return Tail(task, attempt, data.decode("utf-8", "replace"), size - len(data))
+        found = tail_of(self._folder, task, attempt, TAIL)
+        if found is not None:
+            self._left -= found.size - found.hidden
+        return found
 
 
 class Reported(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from planrunner.caller import Principal
 from planrunner.views.documents import document
@@ -15,6 +15,7 @@ Status = Literal["waiting", "starting", "running", "interrupted", "parked", "don
 a process has the lease of its run; ``interrupted``: its worker is gone, the next one takes it up; ``parked``: the run
 waits for people or for a time and takes no slot; ``done``, ``failed`` and ``cancelled`` are over."""
 
+STATUSES: tuple[Status, ...] = get_args(Status)
 OPEN: tuple[Status, ...] = ("waiting", "starting", "running", "interrupted", "parked")
 """What is not over yet."""
 

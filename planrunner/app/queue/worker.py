@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from planrunner.app.queue.acting import act_for, last_entry
 from planrunner.app.queue.bell import Bell
 from planrunner.app.queue.items import Limits, Status
-from planrunner.app.queue.lease import WorkerLease
+from planrunner.app.queue.lease import worker_lease
 from planrunner.app.queue.limits import CurrentLimits, allowance
 from planrunner.app.queue.parked import Parked
 from planrunner.app.queue.store import Store, Task
@@ -20,6 +20,7 @@ from planrunner.app.runs.execute import RunResult, Silent
 from planrunner.app.runs.host import MOST, Host
 from planrunner.caller import acting
 from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed, UsageError
+from planrunner.journal.process_leases import ProcessLease
 from planrunner.machine.decide import next_time
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -102,7 +103,7 @@ class Worker:
         self._root = root
         self._state = state
         self._bell = Bell(state)
-        self._lease: WorkerLease | None = None
+        self._lease: ProcessLease | None = None
         self._closed = threading.Event()
         self._problem = ""
         self._thread: threading.Thread | None = None
@@ -118,7 +119,7 @@ class Worker:
     def start(self) -> None:
         """Begin, in a thread. Raises StorageFailed for a state directory that cannot be used."""
         Store(self._state).close()
-        self._lease = WorkerLease(self._state)
+        self._lease = worker_lease(self._state)
         self._lease.take()
         self._thread = threading.Thread(target=self._work, name="planrunner-queue")
         self._thread.start()
@@ -155,7 +156,7 @@ class Worker:
         try:
             while not self._closed.is_set():
                 try:
-                    if lease.is_held or lease.take():
+                    if lease.take():
                         self._take_turns()
                         return
                     self._problem, failures = "", 0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import Query
 
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item, Pause, item_object, items_document
+from planrunner.app.queue.items import Item, Pause, Status, item_object, items_document
 from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
 from planrunner.service.api.steering import Cancel, Why
 from planrunner.service.context import Admin, HereProject, HereVisitor, Runner, behalf
 from planrunner.views.documents import document_of
 
 Json = Any
-Status = Literal["waiting", "starting", "running", "interrupted", "parked", "done", "failed", "cancelled"]
 
 router = api_router("queue")
 

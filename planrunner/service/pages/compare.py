@@ -24,8 +24,8 @@ from planrunner.service.promised import promised_page
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
 from planrunner.views.page.figures import moment
+from planrunner.views.page.links import query_of
 from planrunner.views.page.render import rendered
-from planrunner.views.page.runs import query_of
 from planrunner.views.page.signs import run_sign
 
 Json = Any

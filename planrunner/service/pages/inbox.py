@@ -35,8 +35,8 @@ from planrunner.views.page.inbox import (
     watchdog_page,
     window_page,
 )
+from planrunner.views.page.links import query_of
 from planrunner.views.page.render import rendered
-from planrunner.views.page.runs import query_of
 from planrunner.views.page.signs import Sign
 
 Json = Any

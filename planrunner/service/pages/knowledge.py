@@ -30,8 +30,9 @@ from planrunner.views.page.knowledge import (
     note_page,
     remembered,
 )
+from planrunner.views.page.links import Tab, query_of
 from planrunner.views.page.render import rendered
-from planrunner.views.page.runs import query_of, run_line
+from planrunner.views.page.runs import run_line
 
 Json = Any
 
@@ -48,15 +49,6 @@ LAYERS = (
 )
 """The layers that the page shows: name in the address, word, and whether they are lessons."""
 PERIODS = (("day", "24 hours", 86_400.0), ("week", "7 days", 604_800.0), ("month", "30 days", 2_592_000.0))
-
-
-class Tab(NamedTuple):
-    """A way to see a part of what there is."""
-
-    word: str
-    query: str
-    current: bool
-    number: int = 0
 
 
 class Linked(NamedTuple):

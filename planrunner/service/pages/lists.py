@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator
-from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
@@ -16,25 +15,15 @@ from planrunner.app.plans.files import plan_paths
 from planrunner.service.context import HereProject, HereVisitor
 from planrunner.service.following import HereFollower, framed
 from planrunner.views.page.inbox import address_of
+from planrunner.views.page.links import Tab, query_of
 from planrunner.views.page.render import rendered
-from planrunner.views.page.runs import query_of, read_filter, run_line
+from planrunner.views.page.runs import read_filter, run_line
 from planrunner.views.page.signs import run_sign
 
 router = APIRouter(prefix="/{project}", include_in_schema=False)
 
 LIMIT = 25
 """Runs of a page."""
-
-
-class Tab(NamedTuple):
-    """A way to see a part of the runs, with how many there are."""
-
-    word: str
-    query: str
-    number: int
-    current: bool
-    icon: str = ""
-    state: str = ""
 
 
 @router.get("/runs", response_class=HTMLResponse)
@@ -65,10 +54,10 @@ def runs(
 def _tabs(counts: dict[str, int], query: str) -> list[Tab]:
     named = [("Running", "status:running", "running"), ("Waiting", "status:waiting", "blocked")]
     named += [("Failed", "status:failed", "failed"), ("Succeeded", "status:succeeded", "completed")]
-    tabs = [Tab("All", "", sum(counts.values()), not query)]
+    tabs = [Tab("All", "", not query, sum(counts.values()))]
     for word, asked, status in named:
         sign = run_sign(status)
-        tabs.append(Tab(word, query_of(q=asked), counts.get(status, 0), query == asked, sign.icon, sign.state))
+        tabs.append(Tab(word, query_of(q=asked), query == asked, counts.get(status, 0), sign.icon, sign.state))
     return tabs
 
 

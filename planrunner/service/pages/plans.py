@@ -35,7 +35,8 @@ from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.source import notation_of
 from planrunner.views.page.editor import notes_data
-from planrunner.views.page.plans import LastRun, PlanRow, address, plan_lines, tabs
+from planrunner.views.page.links import query_of
+from planrunner.views.page.plans import LastRun, PlanRow, plan_lines, tabs
 from planrunner.views.page.render import part, rendered
 from planrunner.views.page.signs import run_sign
 
@@ -92,7 +93,7 @@ def plans(
         query=q,
         filtered=bool(findings),
         tabs=tabs(fitting, q, findings),
-        older=address(q, findings, after + PAGE) if more else "",
+        older=query_of(q=q, findings=findings, after=after + PAGE) if more else "",
         may_edit="run" in visitor.scopes,
         now=time.time(),
     )

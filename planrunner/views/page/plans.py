@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from planrunner.escapes import harmless
 from planrunner.views.page.figures import count
+from planrunner.views.page.links import Tab, query_of
 from planrunner.views.page.signs import Sign
 
 
@@ -53,17 +53,6 @@ class PlanLine(NamedTuple):
     runs: int = 0
 
 
-class Tab(NamedTuple):
-    """A choice above the list."""
-
-    word: str
-    number: int
-    query: str
-    current: bool
-    icon: str = ""
-    state: str = ""
-
-
 def plan_lines(rows: Sequence[PlanRow], last: Mapping[str, LastRun]) -> list[PlanLine]:
     """The rows of the list; ``last`` is the last run by the id of a plan."""
     return [_line(row, last.get(row.id)) for row in rows]
@@ -100,12 +89,6 @@ def tabs(rows: Sequence[PlanRow], query: str, wanted: str) -> list[Tab]:
         ("warnings", "Warnings", warnings, "doubt", "wait"),
     ]
     return [
-        Tab(word, number, address(query, name), name == wanted, icon, state) for name, word, number, icon, state in made
+        Tab(word, query_of(q=query, findings=name), name == wanted, number, icon, state)
+        for name, word, number, icon, state in made
     ]
-
-
-def address(query: str, findings: str, after: int = 0) -> str:
-    """The query of the list with these choices."""
-    chosen = {"q": query, "findings": findings, "after": str(after) if after else ""}
-    words = urlencode({name: value for name, value in chosen.items() if value})
-    return f"?{words}" if words else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlencode
 
 from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
@@ -138,12 +137,6 @@ def read_filter(query: str) -> Filter:
         else:
             text.append(word)
     return Filter(tuple(dict.fromkeys(status)), named["plan"], named["by"], " ".join(text), problem)
-
-
-def query_of(**values: str | int | None) -> str:
-    """The query of an address, without what is empty; empty where nothing is asked for."""
-    given = {name: value for name, value in values.items() if value not in (None, "")}
-    return f"?{urlencode(given)}" if given else ""
 
 
 def run_line(run: Summarised, now: float) -> RunLine:
