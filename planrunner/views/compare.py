@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.escapes import harmless
@@ -207,20 +207,21 @@ def verdict(made: RunComparison) -> str:
     return sentence(made.first)
 
 
-def sentence(pair: TaskPair) -> str:
-    """What differs in a task: ```smoke` completed in the first run and failed in the second with exit code 1``."""
+def sentence(pair: TaskPair, verb: Callable[[str], str] = said) -> str:
+    """What differs in a task: ```smoke` completed in the first run and failed in the second with exit code 1``.
+    ``verb`` says a status as the verb of a sentence."""
     if pair.one is None or pair.other is None:
         return f"`{pair.task}` exists only in the {'second' if pair.one is None else 'first'} run."
-    one, other = how_it_ended(pair.one), how_it_ended(pair.other)
+    one, other = how_it_ended(pair.one, verb), how_it_ended(pair.other, verb)
     if one != other:
         return f"`{pair.task}` {one} in the first run and {other} in the second."
     return f"`{pair.task}` {one} in both runs, with a difference: {'; '.join(pair.changes)}."
 
 
-def how_it_ended(stand: Stand) -> str:
+def how_it_ended(stand: Stand, verb: Callable[[str], str] = said) -> str:
     """The status of a task as the verb of a sentence, with how it failed: ``failed (exit code 1)``."""
     if stand.status != "failed":
-        return said(stand.status)
+        return verb(stand.status)
     how = f"exit code {stand.exit_code}" if stand.exit_code else stand.failure
     return f"failed ({how})" if how else "failed"
 

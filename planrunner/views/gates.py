@@ -106,8 +106,12 @@ def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
 
 def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
     """``gate_facts`` as JSON shows them: points in time by RFC 3339."""
-    facts = gate_facts(state, now)
-    return [fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact} for fact in facts]
+    return [dated(fact) for fact in gate_facts(state, now)]
+
+
+def dated(fact: dict[str, Json]) -> dict[str, Json]:
+    """A fact with its points in time by RFC 3339."""
+    return fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact}
 
 
 def gate_facts(state: State, now: float) -> list[dict[str, Json]]:

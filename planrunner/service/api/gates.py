@@ -7,10 +7,12 @@ from typing import Any
 
 from pydantic import Field
 
+from planrunner.app.follow.summary import asked_document
 from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_document
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.deciding import Ballot, decide
+from planrunner.service.following import HereFollower
 from planrunner.service.launch import HereLauncher
 from planrunner.views.documents import listing
 
@@ -58,10 +60,9 @@ class Reply(Said):
 
 
 @router.get("/gates", responses=_WAITING)
-def every_gate(visitor: HereVisitor, project: HereProject) -> Answer:
+def every_gate(visitor: HereVisitor, follower: HereFollower) -> Answer:
     """List what waits for a decision in all runs."""
-    with behalf(visitor, project):
-        return Answer(waiting_document(waiting(None, project.state), time.time()))
+    return Answer(asked_document(follower.summaries.waiting()))
 
 
 @router.get("/runs/{run}/gates", responses=_WAITING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -23,7 +24,6 @@ from planrunner.service.following import HereFollower, framed
 from planrunner.views.hypotheses import hypotheses_document
 from planrunner.views.page.knowledge import (
     NoteLine,
-    completed,
     digest_lines,
     hypotheses,
     note_line,
@@ -40,6 +40,8 @@ router = APIRouter(prefix="/{project}/knowledge", include_in_schema=False)
 
 LIMIT = 50
 """Entries of a page."""
+MOST = 30
+"""Runs of a digest that are open, and runs that did not succeed, at most."""
 RECENT = 500
 """Runs among which those with hypotheses are looked for."""
 LAYERS = (
@@ -186,8 +188,12 @@ def digest_page(project: HereProject, visitor: HereVisitor, follower: HereFollow
     """What waits, what failed, what goes on and what was done in a period."""
     now = time.time()
     seconds = next((seconds for name, _, seconds in PERIODS if name == period), PERIODS[0][2])
+    heads = list(reversed(follower.summaries.heads()))
+    ended = [head for head in heads if head.status and max(head.created, head.ended or 0.0) >= now - seconds]
+    named = [head.run for head in heads if not head.status][:MOST]
+    named += [head.run for head in ended if head.status != "completed"][:MOST]
     with behalf(visitor, project):
-        runs = digest(DigestRequest(now - seconds, state=project.state))
+        runs = digest(DigestRequest(now - seconds, tuple(named), project.state)) if named else []
     return rendered(
         "digest.html",
         framed(follower, project, visitor, "knowledge"),
@@ -195,7 +201,8 @@ def digest_page(project: HereProject, visitor: HereVisitor, follower: HereFollow
         tab="/digest",
         problem="",
         lines=digest_lines(runs, now),
-        done=completed(runs),
+        more=sum(not head.status for head in heads) + sum(head.status != "completed" for head in ended) - len(named),
+        done=Counter(head.plan_id for head in ended if head.status == "completed").most_common(),
         tabs=[Tab(word, query_of(period=name), name == period) for name, word, _ in PERIODS],
         now=now,
     )

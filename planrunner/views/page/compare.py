@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.machine.statuses import said
 from planrunner.plan.model import Plan
 from planrunner.redaction import masked
 from planrunner.views.compare import (
@@ -104,10 +105,10 @@ def runs_page(made: RunComparison, whole: bool = False) -> RunsPage:
         (_head(made.one), _head(made.other)),
         _sign(made),
         _lead(made),
-        harmless(sentence(made.first)) if made.first is not None else "Every task has the same outcome.",
+        harmless(sentence(made.first, _verb)) if made.first is not None else "Every task has the same outcome.",
         tuple(map(harmless, made.first.because)) if made.first is not None else (),
         tuple(harmless(f"`{pair.task}`: {', '.join(pair.changes)}") for pair in follows[:12]),
-        tuple(harmless(sentence(pair)) for pair in made.others[:12]),
+        tuple(harmless(sentence(pair, _verb)) for pair in made.others[:12]),
         tuple(_inputs(made)),
         tuple(plan_lines(difference_object(made.plan))),
         tuple(map(_decision, made.decisions)),
@@ -133,6 +134,11 @@ def _sign(made: RunComparison) -> Sign:
     if made.first.result and other is not None:
         return task_sign(other.status)
     return Sign("wait", "chg", "A difference")
+
+
+def _verb(status: str) -> str:
+    """A status as the verb of a sentence, in the word of its sign."""
+    return task_sign(status).word.lower() if status == "completed" else said(status)
 
 
 def _lead(made: RunComparison) -> str:

@@ -110,7 +110,7 @@ def picture(plan: Plan, run: Coloured | None = None, whole: bool = False, uprigh
     bundled = not whole and len(plan.tasks) > OPEN
     level = drawing.bundled(plan.tasks) if bundled else drawing.level(plan.tasks, "")
     if upright and not any(node.inside for node in level.nodes):
-        return drawing.finished(laid_upright(level), count)
+        return drawing.finished(laid_upright(level), count, beside=True)
     return drawing.finished(laid_out(level), count)
 
 
@@ -212,15 +212,17 @@ class _Drawing:
         self.tasks[name] = tasks[0]
         return Node(name, rank, 150.0, HEIGHT)
 
-    def finished(self, layout: Layout, count: int) -> Picture:
-        """The drawing, with everything that is known about its nodes and edges."""
+    def finished(self, layout: Layout, count: int, beside: bool = False) -> Picture:
+        """The drawing, with everything that is known about its nodes and edges; labels of edges stand in the middle of
+        these, or ``beside`` them on the right."""
         nodes = tuple(self._drawn(box.key, (box.x, box.y, box.width, box.height), box.group) for box in layout.boxes)
         edges = tuple(
             self._edge(line.source, line.target, line.kind, line.path, (line.label_x, line.label_y))
             for line in layout.lines
         )
+        edges, width = _legible(edges, layout.width, beside)
         shown = sum(1 for node in nodes if node.place not in self.bundles)
-        return Picture(layout.width, layout.height, nodes, edges, count - shown)
+        return Picture(width, layout.height, nodes, edges, count - shown)
 
     def _drawn(self, place: str, room: tuple[float, float, float, float], group: bool) -> Drawn:
         if place in self.bundles:
@@ -249,6 +251,18 @@ class _Drawing:
 
 def _width(name: str, note: str) -> float:
     return max(NARROW, min(WIDE, 46 + max(LETTER * len(name), SMALL * len(note))))
+
+
+def _legible(edges: tuple[Edge, ...], width: float, beside: bool) -> tuple[tuple[Edge, ...], float]:
+    """The edges with their labels inside the drawing, and the width that this takes."""
+    placed = []
+    for edge in edges:
+        if edge.label:
+            half = SMALL * len(edge.label) / 2
+            x = edge.x + half - 6 if beside else max(edge.x, half)
+            edge, width = edge._replace(x=round(x, 1)), max(width, round(x + half, 1))
+        placed.append(edge)
+    return tuple(placed), width
 
 
 def _with_owners(places: object) -> set[str]:

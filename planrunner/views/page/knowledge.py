@@ -200,15 +200,6 @@ def digest_lines(runs: Sequence[Digested], now: float) -> tuple[DigestLine, ...]
     return tuple(_digest_line(each, now) for each in sorted(wanted, key=lambda one: one.run.ended is not None))
 
 
-def completed(runs: Sequence[Digested]) -> tuple[tuple[str, int], ...]:
-    """How many runs of each plan completed, those of which there are most first."""
-    counts: dict[str, int] = {}
-    for each in runs:
-        if each.run.status == "completed":
-            counts[each.run.plan_id] = counts.get(each.run.plan_id, 0) + 1
-    return tuple(sorted(counts.items(), key=lambda pair: -pair[1]))
-
-
 def _digest_line(each: Digested, now: float) -> DigestLine:
     counts = [f"{number:,} {task_sign(status).word.lower()}" for status, number in each.counts.items()]
     run = each.run
