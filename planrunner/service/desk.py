@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from fastapi.responses import HTMLResponse
 
 from planrunner.app.follow.follower import Follower
+from planrunner.app.people.admission import review
 from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, plain, read_text
 from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
 from planrunner.diagnostics import Diagnostic
@@ -120,6 +121,7 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
     lines = code_lines(seen.source, seen.findings)
     may_edit = "run" in visitor.scopes
     unsaved = saved is None or saved.text != draft.text
+    drafted = why_drafted(place_of(draft.path)) if saved is not None else ""
     title = seen.sketch.title or seen.sketch.id if seen.sketch is not None else ""
     return {
         **values,
@@ -132,7 +134,8 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "drafted_text": draft.drafted,
         "unsaved": unsaved,
         "saved_words": _saved_words(saved, draft),
-        "drafted": why_drafted(place_of(draft.path)) if saved is not None else "",
+        "drafted": drafted,
+        "trusted": bool(drafted) and _is_trusted(place_of(draft.path)),
         "used": 0,
         "notation": seen.source.notation,
         "notations": _notations(draft, project, seen.findings) if not unsaved and not draft.run else (),
@@ -144,6 +147,14 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "alert": draft.alert,
         **_changes(draft, saved),
     }
+
+
+def _is_trusted(path: str) -> bool:
+    """Whether a person trusts a plan file as it is."""
+    try:
+        return bool(review(path).summary["trusted"] == "trusted")
+    except PlanrunnerError:
+        return False  # it has errors, which the page shows
 
 
 def panels(seen: Look, draft: Draft) -> dict[str, object]:

@@ -120,10 +120,10 @@ def _use_case(request: Request, error: Exception) -> Response:
     assert isinstance(error, PlanrunnerError)
     problem = problem_of(error)
     project = request.app.state.projects.get(request.path_params.get("project"))
-    return _answered(request, problem if project is None else _below(problem, f"{project.root}/"))
+    return _answered(request, problem if project is None else below(problem, f"{project.root}/"))
 
 
-def _below(problem: Problem, root: str) -> Problem:
+def below(problem: Problem, root: str) -> Problem:
     """The problem with the paths of the project as its addresses have them; clients do not learn where it lies."""
 
     def near(value: Json) -> Json:

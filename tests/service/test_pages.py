@@ -164,8 +164,8 @@ def test_a_run_starts_with_the_values_of_the_form(served: Served) -> None:
 def test_a_run_that_cannot_start_says_why_beside_the_form(served: Served) -> None:
     answer = form(served, "start", at="start?plan=plans/takes.yaml", plan="plans/takes.yaml", priority="high")
     assert answer.status == 422
-    assert "the priority is a whole number" in words(answer)
-    assert "has no plan `plans/tales.yaml`" in words(page(served, "start?plan=plans/tales.yaml"))
+    assert "The priority is a whole number" in words(answer)
+    assert "has no plan plans/tales.yaml" in words(page(served, "start?plan=plans/tales.yaml"))
     assert page(served, "start?plan=../../etc/passwd.yaml").status == 200
     assert form(served, "start", at="start?plan=plans/takes.yaml", plan="../x.yaml").status in (403, 404)
 

@@ -17,8 +17,12 @@ from workbench import ROOT
 from planrunner.app.history.state import begun
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins.registry import Registry
+from planrunner.source import Source
 from planrunner.views.page.figures import anchor_of
-from planrunner.views.page.graph import Coloured, picture
+from planrunner.views.page.graph import SMALL, Coloured, picture
 from planrunner.views.page.layout import GAP_Y, Level, Link, Node, laid_out
 from planrunner.views.page.outline import owner_of
 from planrunner.views.page.render import Frame, rendered
@@ -130,6 +134,27 @@ def test_nodes_of_a_drawing_do_not_overlap_and_edges_lead_to_the_right(seed: int
     for line in layout.lines:
         if line.source.isdigit():
             assert boxes[line.source].x + boxes[line.source].width < boxes[line.target].x
+
+
+def _plan(name: str) -> Plan:
+    text = (ROOT / f"plans/{name}.yaml").read_text()
+    plan = load(Source(text, "p.yaml"), Registry(plugins=False)).plan
+    assert plan is not None
+    return plan
+
+
+@pytest.mark.parametrize("upright", [False, True], ids=["beside each other", "one below the other"])
+@pytest.mark.parametrize("plan", ["rework", "gate-rework"])
+def test_labels_of_edges_that_lead_back_stand_inside_the_drawing_and_on_no_node(plan: str, upright: bool) -> None:
+    drawn = picture(_plan(plan), upright=upright)
+    (back,) = [edge for edge in drawn.edges if edge.kind == "back"]
+    half = SMALL * len(back.label) / 2
+    assert back.label.startswith("at most")
+    assert half <= back.x <= drawn.width - half
+    assert 0 < back.y < drawn.height
+    for node in drawn.nodes:
+        beside = back.x + half <= node.x or node.x + node.width <= back.x - half
+        assert beside or back.y <= node.y or node.y + node.height <= back.y - 8
 
 
 def test_places_and_anchors_are_one_to_one() -> None:

@@ -26,7 +26,7 @@ from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plan_paths import plan_of
-from planrunner.service.problems import Problem, problem_of
+from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.fields import given_of
 from planrunner.views.page.forecast import forecast
 from planrunner.views.page.render import Frame, rendered
@@ -95,12 +95,17 @@ def start(
         request = ExecRequest(plan_of(project, path), tuple(values.items()))
         found = launcher.start(visitor, project, Order(request, "page", _number(form.get("priority", "0")), _key(form)))
     except (Problem, PlanrunnerError) as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
+        problem = below(error if isinstance(error, Problem) else problem_of(error), f"{project.root}/")
         frame = framed(follower, project, visitor, "runs")
-        page = _page(project, visitor, frame, {**asked, "problem": f"{problem.detail}. {problem.hint}".strip()})
+        page = _page(project, visitor, frame, {**asked, "problem": _sentences(problem)})
         return HTMLResponse(page, problem.status)
     begun = _begins(follower, str(found["run_id"]))
     return RedirectResponse(f"/{project.name}/runs/{found['run_id']}" if begun else f"/{project.name}/queue", 303)
+
+
+def _sentences(problem: Problem) -> str:
+    """What stood in the way, and the way out."""
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (problem.detail, problem.hint) if text)
 
 
 def _begins(follower: Follower, run: str) -> bool:

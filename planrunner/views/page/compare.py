@@ -130,8 +130,8 @@ def _head(side: Side) -> Head:
 def _sign(made: RunComparison) -> Sign:
     if made.first is None:
         return Sign("ok", "ok", "The same") if made.same else Sign("wait", "chg", "The same results")
-    other = made.first.other
-    if made.first.result and other is not None:
+    one, other = made.first.one, made.first.other
+    if made.first.result and other is not None and (one is not None or other.status != "completed"):
         return task_sign(other.status)
     return Sign("wait", "chg", "A difference")
 

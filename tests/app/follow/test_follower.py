@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +16,8 @@ import pytest
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter
-from planrunner.app.follow.summary import Summary
-from planrunner.app.people.gates import vote
+from planrunner.app.follow.summary import Summary, asked_document
+from planrunner.app.people.gates import vote, waiting, waiting_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
 from planrunner.errors import NotFound
@@ -73,11 +74,13 @@ def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, foll
     assert (summary.status, summary.reason, summary.waits) == ("blocked", "waiting", ("sure",))
     (asking,) = follower.summaries.waiting()
     assert asking.gates[0]["ask"] == "Are you sure?"
+    assert asked_document([asking]) == waiting_document(waiting(None, None), time.time())
     assert [cell.status for cell in asking.track] == ["completed", "gate", "pending"]
     vote(name, "sure", {"verdict": "approve", "by": "ana"}, None)
     until(follower, lambda: bool(follower.summaries.one(name).decided))
     decided = follower.summaries.one(name)
     assert (decided.status, decided.reason, decided.gates) == ("paused", "decided", ())
+    assert asked_document([decided]) == waiting_document(waiting(None, None), time.time())
     with Host() as host:
         host.resume(name).result()
     until(follower, lambda: follower.summaries.counts() == {"completed": 1})
