@@ -48,9 +48,9 @@ class Summary(NamedTuple):
     ``status`` is ``running`` only while a process has the lease of the run; ``reason`` is as in ``show``. ``counts``
     are its tasks by status, ``track`` their cells in the order of the plan. ``waits`` names the tasks that wait for a
     person or an answer. ``gates`` are the questions to people as ``gate_facts`` gives them, ``windows`` their review
-    windows as ``window_objects`` gives them. ``decided`` says by task what people have decided and a resume continues. ``failed`` is the task that failed first, with the reason.
-    ``due`` is when the next timer of the run is due. ``problem`` says why the record of the run cannot be read; little
-    else is known then.
+    windows as ``window_objects`` gives them. ``decided`` says by task what people have decided and a resume continues.
+    ``failed`` is the task that failed first, with the reason. ``due`` is when the next timer of the run is due.
+    ``problem`` says why the record of the run cannot be read; little else is known then.
     """
 
     number: int
