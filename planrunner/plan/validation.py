@@ -203,6 +203,7 @@ WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, .
     "maximum": lambda f: (wording.out_of_range(f.name, f.node, f"at most {f.value}"),),
     "exclusiveMinimum": lambda f: (wording.out_of_range(f.name, f.node, f"more than {f.value}"),),
     "uniqueItems": lambda f: (wording.twice(f.name, f.node),),
+    "minLength": lambda f: (wording.too_few(f.name, f.node, f.value, "character"),),
     "minItems": lambda f: (wording.too_few(f.name, f.node, f.value, "item"),),
     "minProperties": lambda f: (wording.too_few(f.name, f.node, f.value, "key"),),
     "maxProperties": lambda f: (wording.too_many(f.title, f.node, f.value),),

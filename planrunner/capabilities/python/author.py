@@ -16,7 +16,7 @@ from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.python.draft import Draft, Order, quiet, scratch
 from planrunner.capabilities.python.scan import denied, looked_at
 from planrunner.capabilities.validate.code import find
-from planrunner.capabilities.validate.tests import WITHOUT_OURS
+from planrunner.capabilities.validate.tests import WITHOUT
 
 Json = Any
 
@@ -92,7 +92,7 @@ def _wrong(context: Context, order: Order, text: str) -> str:
         with open(draft, "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(text)
         words = find(context, "pytest", order.python).words
-        options = ("-q", "-p", "no:cacheprovider", *WITHOUT_OURS, f"--rootdir={context.call.directory}")
+        options = ("-q", "-p", "no:cacheprovider", *WITHOUT, f"--rootdir={context.call.directory}")
         program = Program((*words, "--collect-only", *options, "--", draft), env=quiet(folder), made=order.path)
         ended = run(context, program)
     if ended.code == 5:

@@ -22,7 +22,7 @@ from planrunner.capabilities.python.draft import Draft, Order, quiet, scratch
 from planrunner.capabilities.python.scan import content, decoded
 from planrunner.capabilities.validate.code import find
 from planrunner.capabilities.validate.evidence import Finding
-from planrunner.capabilities.validate.tests import WITHOUT_OURS, FailedTest, Tested, judged, tested_with
+from planrunner.capabilities.validate.tests import WITHOUT, FailedTest, Tested, judged, tested_with
 from planrunner.files.staged import settle
 
 Json = Any
@@ -108,7 +108,7 @@ def write_tests(
             raise Failure(f"`{name}` has no effect on tests by {by}: add `by: model`")
     order = Order(file, tuple(functions or ()), path, python)
     written = _written(context, order, lambda: _draft(context, order, by == "model", (model, goal, repairs)))
-    chosen = [*WITHOUT_OURS, *([f"--hypothesis-seed={seed}"] if seed is not None else [])]
+    chosen = [*WITHOUT, *([f"--hypothesis-seed={seed}"] if seed is not None else [])]
     made = path if by == "model" else ""
     tested = tested_with(context, find(context, "pytest", python), [*chosen, "--", path], max_findings, made=made)
     return _told(tested, written, fail)

@@ -111,9 +111,9 @@ _EXAMPLE = re.compile(
     r"^(?P<in>[ E]*)(?:Falsifying example|Failing test case): (?P<text>[^\n]*?\)$|.*?\n(?P=in)\))",
     re.MULTILINE | re.DOTALL,
 )
-WITHOUT_OURS = ("-p", "no:planrunner.testing.pytest_plugin")
+WITHOUT = ("-p", "no:planrunner.testing.pytest_plugin", "-p", "no:schemathesis")
 """The plugin with which plugins of planrunner are tested: its fixtures are not those of a project that has no Python of
-its own."""
+its own. And one that keeps hypothesis from printing the inputs that it found."""
 _PATHS = "files, folders and tests; default: what the project's settings say"
 _PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
 
@@ -197,7 +197,7 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str, made: st
     os.makedirs(folder, mode=0o700, exist_ok=True)
     report = os.path.join(folder, "junit.xml")
     options, env = ["-o", "junit_family=xunit1", f"--junitxml={report}"], {"PYTHONDONTWRITEBYTECODE": "1"}
-    options += [*WITHOUT_OURS] if tool.borrowed else []
+    options += [*WITHOUT] if tool.borrowed else []
     if context.services is None or made:
         options += ["-p", "no:cacheprovider"]
         env["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(folder, "hypothesis")

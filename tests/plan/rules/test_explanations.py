@@ -57,6 +57,7 @@ def test_the_bad_plan_has_the_finding_and_no_other_error(code: str) -> None:
 @pytest.mark.parametrize("code", sorted(OF_THE_SETTINGS))
 def test_the_bad_settings_have_the_finding_and_no_other_error_and_the_good_ones_none(code: str, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text("models: {fast: {provider: openai, model: gpt-5-mini}}\n")
+    (tmp_path / "release.yaml").write_text("plan: release\ntasks:\n  - {id: build, run: make, timeout: 1m}\n")
     for heading, expected in (("Bad", {code}), ("Good", set())):
         (tmp_path / "planrunner.yaml").write_text(plan_in(code, heading))
         assert {finding.code for file in check_files(str(tmp_path)) for finding in file.findings} == expected
