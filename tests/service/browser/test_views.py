@@ -8,6 +8,7 @@ import pytest
 from browsing import Shop, picture
 from chromium import violations
 from playwright.sync_api import Page, expect
+from serving import awaited
 
 Visit = Callable[..., Page]
 
@@ -55,6 +56,7 @@ def test_a_view_reads_without_script(visit: Visit, shop: Shop, view: str) -> Non
 def test_a_gate_is_decided_without_script(visit: Visit, shop: Shop) -> None:
     run = shop.served.start("plans/release.yaml", params={"version": "4.0.0"})
     shop.served.settled(run)
+    awaited(lambda: run in shop.served.get(f"/{shop.served.project}/inbox?show=all").text)
     page = visit("inbox?show=all", script=False)
     page.locator(f"a.item[href*='{run}']").click()
     expect(page.get_by_role("heading", level=2, name="Release shopfront 4.0.0 to production?")).to_be_visible()
