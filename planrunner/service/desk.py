@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
 
-from planrunner.app.follow.follower import Follower
 from planrunner.app.people.admission import review
 from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, plain, read_text
 from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
@@ -19,7 +18,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.safety.trust import why_drafted
 from planrunner.service.context import Project, Visitor
-from planrunner.service.following import framed
+from planrunner.service.following import Reader, framed
 from planrunner.service.problems import Problem
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
@@ -73,14 +72,6 @@ class Draft(NamedTuple):
     own: bool = False
     drafted: bool = False
     alert: Alert | None = None
-
-
-class Reader(NamedTuple):
-    """Who looks at which project, and what follows its runs."""
-
-    project: Project
-    visitor: Visitor
-    follower: Follower
 
 
 def shown_editor(draft: Draft, reader: Reader, status: int = 200) -> HTMLResponse:

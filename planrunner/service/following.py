@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
@@ -45,6 +45,14 @@ async def the_follower(request: Request, project: HereProject) -> Follower:
 
 HereFollower = Annotated[Follower, Depends(the_follower)]
 """What follows the runs of the project of the address."""
+
+
+class Reader(NamedTuple):
+    """Who looks at which project, and what follows its runs."""
+
+    project: Project
+    visitor: Visitor
+    follower: Follower
 
 
 def framed(follower: Follower, project: Project, visitor: Visitor, here: str, *scripts: str) -> Frame:

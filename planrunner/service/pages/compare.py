@@ -14,7 +14,7 @@ from planrunner.app.follow.summary import Summary
 from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.show import Look, look
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.errors import NotFound, PlanrunnerError, UsageError
+from planrunner.errors import NotFound, UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
@@ -23,7 +23,7 @@ from planrunner.service.plan_paths import plan_of
 from planrunner.service.promised import promised_page
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
-from planrunner.views.page.figures import moment
+from planrunner.views.page.figures import moment, sentence
 from planrunner.views.page.links import query_of
 from planrunner.views.page.render import rendered
 from planrunner.views.page.signs import run_sign
@@ -125,10 +125,6 @@ def run_again(
             started = launcher.start(visitor, project, Order(request, "page"))
         except UsageError as error:
             names = (found.row.run, found.row.run)
-            return HTMLResponse(_runs(project, visitor, follower, names, False, _sentence(error)), 422)
+            return HTMLResponse(_runs(project, visitor, follower, names, False, sentence(error.message)), 422)
     to = query_of(one=found.row.run, other=str(started["run_id"]))
     return RedirectResponse(f"/{project.name}/compare{to}", 303)
-
-
-def _sentence(error: PlanrunnerError) -> str:
-    return f"{error.message[:1].upper()}{error.message[1:]}."

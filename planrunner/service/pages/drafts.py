@@ -17,9 +17,9 @@ from planrunner.app.plans.edit import is_there
 from planrunner.errors import PlanrunnerError
 from planrunner.safety.roster import roster_or_none
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, behalf
-from planrunner.service.desk import Alert, Draft, Reader, shown_editor
+from planrunner.service.desk import Alert, Draft, shown_editor
 from planrunner.service.drafting import Drafting, Drafts
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereFollower, Reader, framed
 from planrunner.service.forms import HereForm
 from planrunner.views.page.render import rendered
 

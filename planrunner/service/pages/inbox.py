@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import Look, look
 from planrunner.app.people.gates import barred
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
-from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf, frame
+from planrunner.service.context import Decider, HereProject, HereVisitor, behalf, frame
 from planrunner.service.deciding import Ballot
 from planrunner.service.deciding import decide as decide_for
-from planrunner.service.following import HereFollower
+from planrunner.service.following import HereFollower, Reader
 from planrunner.service.forms import Form, HereForm
 from planrunner.service.launch import HereLauncher, Launcher
 from planrunner.service.problems import Problem, problem_of
 from planrunner.service.steered import steered
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
+from planrunner.views.page.figures import sentence
 from planrunner.views.page.gate import gate_page
 from planrunner.views.page.inbox import (
     Item,
@@ -47,14 +47,6 @@ LIMIT = 50
 """Questions of a page."""
 
 
-class Here(NamedTuple):
-    """What every page of the inbox needs."""
-
-    project: Project
-    visitor: Visitor
-    follower: Follower
-
-
 class Asked(NamedTuple):
     """A question of a run, and whether it is for the person who looks."""
 
@@ -73,7 +65,7 @@ def inbox(
     run: str = "",
 ) -> str:
     """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
-    here = Here(project, visitor, follower)
+    here = Reader(project, visitor, follower)
     every = [each for each in _waiting(here) if run in ("", each.run.run)]
     show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
@@ -91,7 +83,7 @@ def inbox(
 @router.get("/inbox/{run}/{name:path}", response_class=HTMLResponse)
 def question(run: str, name: str, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> str:
     """One question: a gate, a review window, a budget, or a task that runs for long."""
-    here = Here(project, visitor, follower)
+    here = Reader(project, visitor, follower)
     with behalf(visitor, project):
         shown = _question(here, run, name)
     return _page(here, _waiting(here), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
@@ -108,7 +100,7 @@ def decide(
     form: HereForm,
 ) -> Response:
     """Decide a question, for exactly what the form shows."""
-    here = Here(project, visitor, follower)
+    here = Reader(project, visitor, follower)
     try:
         _decide(here, launcher, run, name, form)
     except (Problem, PlanrunnerError) as error:
@@ -124,12 +116,11 @@ def decide(
 
 def _sentence(problem: Problem) -> str:
     """What was refused, and why, as a sentence."""
-    text = problem.detail[:1].upper() + problem.detail[1:]
-    text = text if text.endswith(".") else f"{text}."
+    text = sentence(problem.detail)
     return f"{text} Nothing was decided; the page shows what is asked at this time." if problem.status == 409 else text
 
 
-def _waiting(here: Here) -> list[Asked]:
+def _waiting(here: Reader) -> list[Asked]:
     """Every question of the project, those of the newest run first; the gates of a review window as one."""
     who = here.visitor.principal
     return [
@@ -144,7 +135,7 @@ def _item(asked: Asked, now: float) -> Item:
     return item_of({"id": run.run, "title": run.title or run.plan_id}, fact, fact.get("since"), now, mine)
 
 
-def _page(here: Here, every: list[Asked], show: str, after: int, shown: dict[str, Json]) -> str:
+def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[str, Json]) -> str:
     wanted = every if show == "all" else [each for each in every if each.mine]
     values: dict[str, Json] = {"may": "", "problem": "", "comment": "", "chosen": "", "picked": False, **shown}
     mine, now = sum(each.mine for each in every), time.time()
@@ -165,7 +156,7 @@ def _page(here: Here, every: list[Asked], show: str, after: int, shown: dict[str
 _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok", "Passed")}
 
 
-def _question(here: Here, run: str, name: str, form: Form | None = None) -> dict[str, Json]:
+def _question(here: Reader, run: str, name: str, form: Form | None = None) -> dict[str, Json]:
     """What a question shows, for the template. Raises NotFound."""
     found, now = look(run, here.project.state), time.time()
     state, comment = found.state, "" if form is None else form.get("comment", "")
@@ -208,7 +199,7 @@ def _continues(found: Look) -> str:
 # Deciding
 
 
-def _decide(here: Here, launcher: Launcher, run: str, name: str, form: Form) -> None:
+def _decide(here: Reader, launcher: Launcher, run: str, name: str, form: Form) -> None:
     """Carry out what a form asks, and let the run continue. Raises what the use cases raise, Problem for a vote that is
     refused, and UsageError for a form that lacks something."""
     answer, comment = form.get("decision", ""), form.get("comment", "").strip()

@@ -30,8 +30,8 @@ from planrunner.app.queue.asking import take_up
 from planrunner.app.runs.revise import ReviseRequest, revise
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
-from planrunner.service.desk import Alert, Draft, Reader, converted_page, draft_of, panels, shown_editor, working
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.desk import Alert, Draft, converted_page, draft_of, panels, shown_editor, working
+from planrunner.service.following import HereFollower, Reader, framed
 from planrunner.service.forms import HereForm
 from planrunner.source import notation_of
 from planrunner.views.page.editor import notes_data

@@ -9,6 +9,7 @@ from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 from planrunner.plan.model import Param
 from planrunner.plan.params import takes
+from planrunner.views.page.figures import sentence
 
 Json = Any
 
@@ -47,7 +48,7 @@ def field_of(param: Param, prefix: str, given: Mapping[str, str], problem: str =
         f"{prefix}{param.name}".replace(".", "-"),
         control,
         value,
-        f"{hint[:1].upper()}{hint[1:]}." if hint else "",
+        sentence(hint),
         param.required,
         param.type in _NUMBERS,
         choices,

@@ -78,6 +78,11 @@ def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(0, most - 1)]}…"
 
 
+def sentence(text: str) -> str:
+    """A message as a sentence: with a capital and a full stop; empty where there is none."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
+
+
 def digest(text: str) -> str:
     """The beginning of a digest: ``15505d5``."""
     return text.rpartition(":")[2][:8]

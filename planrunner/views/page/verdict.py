@@ -10,7 +10,7 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.stops import stop_text
 from planrunner.views.failure import troubled
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
-from planrunner.views.page.figures import ago, count, duration
+from planrunner.views.page.figures import ago, count, duration, sentence
 from planrunner.views.page.signs import Sign, run_sign
 from planrunner.views.status import listed, shown_counts, shown_status
 
@@ -86,7 +86,7 @@ def _failed(state: State, sign: Sign) -> Verdict:
         parts.append("everything it changed was rolled back")
     elif left := len(outstanding(state)):
         parts.append(f"{count(left, 'step')} that changed something {'is' if left == 1 else 'are'} still in place")
-    dim = f"{_capital('; '.join(parts))}." if parts else ""
+    dim = sentence("; ".join(parts))
     return Verdict(sign, "Failed", text, dim, "" if undone else "retry")
 
 
@@ -178,7 +178,3 @@ def _paused(state: State, sign: Sign, now: float) -> Verdict:
     if state.stop_reason:
         return Verdict(sign, "Paused", f": {stop_text(state)}.", "", "resume")
     return Verdict(sign, sign.word, f" ({state.reason})." if state.reason else ".", "", "resume")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
