@@ -43,6 +43,7 @@ def init_command(directory: str) -> int:
     for path in start_project(directory).files:
         click.echo(f"wrote {os.path.normpath(path)}")
     click.echo(f"next: planrunner exec {os.path.normpath(os.path.join(directory, PLAN))}", err=True)
+    click.echo("or run it from a page: planrunner serve", err=True)
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 
 from planrunner.app.queue import asking
 from planrunner.app.queue.detached import start_worker
-from planrunner.app.queue.items import STATUSES, Item, Overview, item_document, items_document
+from planrunner.app.queue.items import STATUSES, Item, Overview, held_up, item_document, items_document
 from planrunner.app.queue.lease import worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
@@ -76,6 +76,8 @@ def _overview_lines(screen: Terminal, overview: Overview) -> list[str]:
     waits = overview.counts.get("waiting") or overview.counts.get("interrupted")
     if waits and not overview.worker:
         lines.append(f"no worker works off this queue; start one: {screen.program} worker")
+    elif waits and overview.pause is None and (why := held_up(overview)):
+        lines.append(why)
     return lines
 
 

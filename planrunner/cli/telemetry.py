@@ -57,7 +57,7 @@ def telemetry_command(ctx: click.Context, /, follow: bool) -> int:
     with reported(given.state, say) as reporting:
         if not follow:
             if not reporting.once() and not reporting.problems:
-                say("nothing was sent: no run has started, or another process sends")
+                say("nothing was sent here: a service or worker of this project sends, or no run has started")
             reporting.close()
         else:
             stopped = threading.Event()

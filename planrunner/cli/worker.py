@@ -76,7 +76,7 @@ def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) ->
             if worker.problem != problem:
                 problem = worker.problem
                 say(f"the queue stands still: {problem}" if problem else "the queue goes on")
-            if until_empty and worker.is_idle and not asking.items(OPEN, 1, 0, state):
+            if until_empty and (worker.is_idle or not worker.is_acting) and not asking.items(OPEN, 1, 0, state):
                 break
     return not stopped.is_set() and bool(asking.items(OPEN, 1, 0, state))
 

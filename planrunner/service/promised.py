@@ -9,12 +9,13 @@ from fastapi.responses import HTMLResponse
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item
+from planrunner.app.queue.items import Item, held_up
 from planrunner.errors import NotFound
+from planrunner.escapes import harmless
 from planrunner.journal.stores import open_journal
 from planrunner.service.context import Project, Visitor
 from planrunner.service.following import framed
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import Frame, rendered
 
 
 def _asked_for(run: str, project: Project) -> Item | None:
@@ -39,5 +40,10 @@ def promised_page(project: Project, visitor: Visitor, follower: Follower, run: s
     item = _asked_for(run, project)
     if item is None or _has_begun(item.run, project):
         return None
-    shown = framed(follower, project, visitor, "runs")
-    return HTMLResponse(rendered("run-queued.html", shown, item=item, now=time.time()))
+    return queued_page(framed(follower, project, visitor, "runs"), item, project)
+
+
+def queued_page(shown: Frame, item: Item, project: Project) -> HTMLResponse:
+    """The page of a run that is in the queue and not in the journal: how it stands there, and what it waits for."""
+    why = harmless(held_up(asking.overview(project.state))) if item.status == "waiting" else ""
+    return HTMLResponse(rendered("run-queued.html", shown, item=item, why=why, now=time.time()))

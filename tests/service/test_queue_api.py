@@ -13,6 +13,7 @@ from planrunner.app.triggers.hooks import sign
 
 SECRET = "a-secret-of-the-hook"
 SETTINGS = """
+scheduler: {max_concurrency: 1}
 triggers:
   nightly: {plan: plans/quick.yaml, cron: "30 2 * * *", timezone: Europe/Berlin}
   push: {plan: plans/takes.yaml, webhook: {secret: hook, params: {word: head.ref}}}
@@ -35,6 +36,8 @@ def test_what_waits_is_listed_in_its_order_and_can_be_taken_out(served: Served) 
     queue = served.get(f"{served.api}/queue?status=running&status=waiting").data
     assert [(each["run"], each["ahead"]) for each in queue["items"]] == [(first, None), (third, 0), (second, 1)]
     assert queue["counts"]["waiting"] == 2 and queue["limits"]["concurrency"] == 1 and queue["worker"]
+    page = served.get(f"/{served.project}/runs/{second}").text
+    assert "1 run before it; 1 of at most 1 runs at once are going on (`scheduler.max_concurrency`)." in page
     gone = served.post(f"{served.api}/queue/{second}/cancel", {"reason": "wrong branch"}).data
     assert (gone["status"], gone["reason"]) == ("cancelled", "wrong branch")
     (served.folder / "go").touch()

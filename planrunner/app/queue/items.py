@@ -76,11 +76,25 @@ class Limits(NamedTuple):
     any number), ``per_minute`` runs that begin within a minute (None: any number) and ``burst`` of them without a
     break. ``queued`` is whether runs wait for each other at all."""
 
-    concurrency: int | None = 1
+    concurrency: int | None = 10
     size: int | None = None
     per_minute: int | None = None
     burst: int | None = None
     queued: bool = True
+
+
+def held_up(overview: Overview) -> str:
+    """What keeps the next run of a queue waiting, in words; empty where its turn comes at once."""
+    if overview.pause is not None:
+        why = f": {overview.pause.reason}" if overview.pause.reason else ""
+        return f"the queue is paused by {overview.pause.by}{why}"
+    if not overview.worker:
+        return "no worker works off the queue"
+    most = overview.limits.concurrency
+    busy = overview.counts.get("running", 0) + overview.counts.get("starting", 0)
+    if most is not None and busy >= most:
+        return f"{busy} of at most {most} runs at once are going on (`scheduler.max_concurrency`)"
+    return ""
 
 
 def item_object(item: Item) -> dict[str, Json]:

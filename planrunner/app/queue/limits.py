@@ -24,7 +24,7 @@ def limits_of(directory: str) -> Limits:
         return Limits(None, queued=False)
     rate = said.get("rate_limit") or {}
     return Limits(
-        said.get("max_concurrency", 1),
+        said.get("max_concurrency", Limits().concurrency),
         said.get("max_queue_size"),
         rate.get("requests_per_minute"),
         rate.get("burst"),

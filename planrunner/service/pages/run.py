@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from planrunner.service.context import HereProject, HereVisitor, Project, Runner
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher
+from planrunner.service.promised import queued_page
 from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
@@ -54,9 +54,9 @@ def run_page_of(
     except NotFound:
         with behalf(visitor, project):
             item = _queued(project, run)
-        if item is None:
-            raise
-    return HTMLResponse(rendered("run-queued.html", shown._replace(scripts=()), item=item, now=time.time()))
+            if item is None:
+                raise
+            return queued_page(shown._replace(scripts=()), item, project)
 
 
 def _queued(project: Project, run: str) -> Item | None:

@@ -14,7 +14,7 @@ import pytest
 from planrunner.app.history.show import look
 from planrunner.app.people.gates import vote
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item, Limits
+from planrunner.app.queue.items import Item, Limits, Overview, Pause, held_up
 from planrunner.app.queue.limits import allowance, limits_of
 from planrunner.app.queue.store import Store
 from planrunner.app.queue.worker import Worker
@@ -60,7 +60,7 @@ Make = Callable[..., Project]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    def made(settings: str = "{}") -> Project:
+    def made(settings: str = "scheduler: {max_concurrency: 1}") -> Project:
         return Project(tmp_path, settings)
 
     with acting(ANA, Workspace(str(tmp_path), str(tmp_path / ".planrunner"))):
@@ -301,6 +301,16 @@ def test_nothing_is_said_to_run_without_a_lease(make: Make) -> None:
 
 
 class TestLimits:
+    def test_without_settings_several_run_at_once(self, make: Make) -> None:
+        assert limits_of(str(make("{}").root)) == limits_of(str(make("scheduler: {grace: 3s}").root)) == Limits(10)
+
+    def test_what_the_next_run_waits_for_is_told(self) -> None:
+        full = Overview({"running": 1, "starting": 1, "waiting": 3}, None, "process 1", Limits(2))
+        assert held_up(full) == "2 of at most 2 runs at once are going on (`scheduler.max_concurrency`)"
+        assert held_up(full._replace(limits=Limits(3))) == held_up(full._replace(limits=Limits(None))) == ""
+        assert held_up(full._replace(worker="")) == "no worker works off the queue"
+        assert held_up(full._replace(pause=Pause("ana", 0.0, "repairs"))) == "the queue is paused by ana: repairs"
+
     def test_they_are_those_of_the_settings(self, make: Make) -> None:
         project = make(
             "scheduler: {max_concurrency: 4, max_queue_size: 9, rate_limit: {requests_per_minute: 60, burst: 5}}"

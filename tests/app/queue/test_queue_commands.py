@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from workbench import planrunner
 
+from planrunner.app.queue.worker import Worker
+
 QUICK = "plan: quick\nparams: {n: {type: int, default: 0}}\ntasks:\n  - {id: a, uses: noop}\n"
 
 
@@ -46,6 +48,12 @@ def test_the_queue_is_filled_listed_emptied_and_paused(project: Path) -> None:
     worked = planrunner(project, "worker", "--until-empty")
     assert worked.returncode == 0 and f"run {first} is done" in worked.stderr
     assert "1 done, 1 cancelled" in planrunner(project, "queue", "list").stdout
+
+
+def test_a_second_worker_ends_too_once_the_queue_is_empty(project: Path) -> None:
+    with Worker(str(project), str(project / ".planrunner")) as first:
+        assert first.is_acting
+        assert planrunner(project, "worker", "--until-empty").returncode == 0
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ("--progress", "plain"), ("--output", "none"), ("--no-wait",)])
