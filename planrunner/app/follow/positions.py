@@ -113,6 +113,8 @@ def read_kept(state: str, reader: str) -> Json:
     try:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA query_only=ON")
+            if connection.execute("PRAGMA user_version").fetchone() == (0,):
+                return None  # the process that makes the tables is at it
             kept = connection.execute("SELECT value FROM kept WHERE reader = ?", (reader,)).fetchone()
     except sqlite3.Error as error:
         raise StorageFailed(f"`{path}` failed: {error}") from error
