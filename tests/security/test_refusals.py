@@ -44,10 +44,17 @@ def test_every_rule_that_the_code_names_is_in_the_reference() -> None:
     assert sorted(rule for rule in named if not listed(rule)) == []
 
 
+OF_PEOPLE = {"app/plans/edit.py", "app/triggers/hooks.py"}
+"""They refuse what a person or another program asks for, and no plan that starts."""
+
+
 def test_a_plan_that_may_not_start_is_refused_by_a_rule_of_the_reference() -> None:
     """Whatever raises Denied says by which rule: a literal, a name, or the default of the function around it."""
     named: set[str] = set()
-    for path in (path for room in ("app", "cli") for path in sorted((ROOT / "planrunner" / room).rglob("*.py"))):
+    package = ROOT / "planrunner"
+    for path in (path for room in ("app", "cli") for path in sorted((package / room).rglob("*.py"))):
+        if path.relative_to(package).as_posix() in OF_PEOPLE:
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Denied", "_no"):
                 named |= {each.value for each in node.args[2:] if isinstance(each, ast.Constant)}

@@ -19,7 +19,7 @@ from simulator.plans import fed_plan
 from simulator.runs import summary
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Crash, Disk, Nobody
-from planrunner.app.runs.revise import ReviseRequest, _is_doubtful, _refuse_unfit, _under_way
+from planrunner.app.runs.revise import _is_doubtful, _refuse_unfit, _under_way
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
 from planrunner.engine.loop import Driver
@@ -216,7 +216,7 @@ class Run:
         before_state = self.folded()
         state, before = self.folded(), self.now
         try:
-            _refuse_unfit(state, ReviseRequest(RUN_ID, "p.yaml"))
+            _refuse_unfit(state)
         except UsageError:
             return False
         digest = f"sha256:{len(self.plans) + 2}"
