@@ -195,6 +195,7 @@ class Project:
         """Run the plan; what is injected goes into the runner's own thread."""
         gun, trigger = os.pipe()
         pid = self.fork("exec", "p.yaml", gun=gun)
+        until((self.folder / "said").exists)  # what the fork itself opens is not traced
         with tracing(pid, pid, words, log):
             os.write(trigger, b".")
             os.close(trigger)
