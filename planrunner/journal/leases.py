@@ -231,10 +231,10 @@ _SHARED: dict[str, _Shared] = {}
 _TURNS: dict[str, RLock] = {}
 
 
-def turn(state: str) -> RLock:
-    """What a thread holds while it writes into the database of a state directory: by itself SQLite has those that wait
-    sleep, longer and longer, while others come first."""
-    return _TURNS.setdefault(os.path.abspath(state), RLock())
+def turn(place: str) -> RLock:
+    """What a thread holds while it writes into a database, which is named by its path or its folder: by itself SQLite
+    has those that wait sleep, longer and longer, while others come first."""
+    return _TURNS.setdefault(os.path.abspath(place), RLock())
 
 
 class JournalLock:

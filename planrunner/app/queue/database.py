@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed
 from planrunner.fileio import ensure_database
+from planrunner.journal.leases import turn
 from planrunner.journal.workspace import check_contents, check_state, prepare_state
 
 Json = Any
@@ -111,7 +112,7 @@ class Database:
     @contextmanager
     def writing(self, durable: bool = False) -> Iterator[None]:
         """One transaction, alone among all processes. ``durable``: it survives a loss of power on return."""
-        with self._named(), _alone(self._turn):
+        with self._named(), turn(self.path), _alone(self._turn):
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -124,7 +125,7 @@ class Database:
     def _prepare(self) -> None:
         if self._ask("PRAGMA user_version") == [(_VERSION,)]:
             return
-        with _alone(self._turn):
+        with turn(self.path), _alone(self._turn):
             if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise StorageFailed(f"`{self.path}` lies on a file system without shared memory")
         with self.writing(durable=True):
