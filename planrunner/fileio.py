@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from threading import RLock
 
 
 def read_regular(path: str, most: int) -> bytes:
@@ -34,6 +35,15 @@ def ensure_database(path: str) -> None:
     except FileExistsError:
         if os.path.islink(path):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+
+
+_TURNS: dict[str, RLock] = {}
+
+
+def turn(place: str) -> RLock:
+    """What a thread holds while it writes into a database, which is named by its path or its folder: by itself SQLite
+    has those that wait sleep, longer and longer, while others come first."""
+    return _TURNS.setdefault(os.path.abspath(place), RLock())
 
 
 def replace_file(path: str, data: bytes, mode: int = 0o600, durable: bool = False) -> None:

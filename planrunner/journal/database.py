@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.errors import AGAIN, START_ONE, Hint, NextStep, NotFound, PlanrunnerError, StorageFailed
-from planrunner.journal.leases import JournalLock, turn
+from planrunner.fileio import turn
+from planrunner.journal.leases import JournalLock
 from planrunner.journal.workspace import check_contents
 
 __all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]

@@ -10,6 +10,7 @@ import json
 import os
 
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, StorageFailed
+from planrunner.fileio import turn
 from planrunner.journal import leases
 from planrunner.journal.audit import BITS, entries_of, plans_of, prove, read_heads, seal, sealed_rows, verify_journal
 from planrunner.journal.chain import Chain, first_link, known_chain, mac_of, make_folder, make_heads, next_link
@@ -272,7 +273,7 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
     lock, _ = leases.open_lock(state, readonly=False)
     assert lock is not None, "a writer shares the lock"
     try:
-        with leases.turn(state):
+        with turn(state):
             return _adopt_shared(state, chain, broken, whole)
     finally:
         lock.close()

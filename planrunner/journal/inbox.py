@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from planrunner.errors import AGAIN, Hint, NotFound, StorageFailed
+from planrunner.fileio import turn
 from planrunner.journal import leases
 from planrunner.journal.database import FILE, Connection, Store, failure, open_database, sqlite3
 from planrunner.journal.records import Answer, Request
@@ -122,7 +123,7 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
     try:
         connection = open_database(state, _begin)
         try:
-            with leases.turn(state):
+            with turn(state):
                 _keep(connection, run, name, text)
         finally:
             connection.close()

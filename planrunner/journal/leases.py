@@ -14,9 +14,9 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from threading import RLock
 
 from planrunner.errors import AGAIN, START_ONE, Hint, NotFound, RunHeld, StorageFailed
+from planrunner.fileio import turn
 from planrunner.journal.records import Holder
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
 
@@ -228,13 +228,6 @@ class _Shared:
 
 
 _SHARED: dict[str, _Shared] = {}
-_TURNS: dict[str, RLock] = {}
-
-
-def turn(place: str) -> RLock:
-    """What a thread holds while it writes into a database, which is named by its path or its folder: by itself SQLite
-    has those that wait sleep, longer and longer, while others come first."""
-    return _TURNS.setdefault(os.path.abspath(place), RLock())
 
 
 class JournalLock:

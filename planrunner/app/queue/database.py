@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed
-from planrunner.fileio import ensure_database
-from planrunner.journal.leases import turn
+from planrunner.fileio import ensure_database, turn
 from planrunner.journal.workspace import check_contents, check_state, prepare_state
 
 Json = Any
