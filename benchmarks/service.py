@@ -29,9 +29,9 @@ from planrunner.journal.stores import open_journal
 Json = Any
 
 NOOP = "plan: noop\ntasks:\n  - {id: only, uses: noop}\n"
-GATE = "plan: asks\ntasks:\n  - {id: before, uses: noop}\n  - {id: ask, gate: {ask: Go on?}, needs: [before]}\n"
-SLEEP = "plan: sleeps\ntasks:\n  - {id: wait, uses: sleep, with: {seconds: 3600}}\n"
-CLIENTS, PACED, SECONDS = 50, 100, 10
+GATE = "plan: asks\ntasks:\n  - {id: before, uses: noop}\n  - {id: ask, ask: 'Go on?', needs: [before]}\n"
+SLEEP = "plan: sleeps\ntasks:\n  - {id: wait, uses: sleep, with: {duration: 1h}, timeout: 2h}\n"
+CLIENTS, SECONDS = 50, 10
 
 
 class Service:
@@ -107,10 +107,10 @@ def starts() -> dict[str, float]:
     """Milliseconds from a request to the first durable event of its run, and runs a second to their ends."""
     plan = written("noop.yaml", NOOP)
     with served() as service:
-        for _ in range(20):
-            service.start(plan)
-        alone = [service.start(plan) for _ in range(100)]
+        _finished([service.start(plan)[0] for _ in range(20)])
+        alone = [_alone(service, plan) for _ in range(100)]
         together = _paced(service, plan)
+        _finished([run for run, _, _ in together])
         rate = _sustained(service, plan)
     first = _first_events()
     one = [(first[run] - at) * 1000 for run, at, _ in alone]
@@ -124,14 +124,33 @@ def starts() -> dict[str, float]:
     }
 
 
+def _alone(service: Service, plan: str) -> tuple[str, float, float]:
+    """One client that starts a run and waits for its end."""
+    started = service.start(plan)
+    _finished([started[0]])
+    return started
+
+
+def _finished(runs: list[str]) -> None:
+    """Wait until runs are over."""
+    left = set(runs)
+    journal = open_journal(".planrunner", readonly=True)
+    try:
+        while left:
+            left -= {row.run for row in journal.runs(len(runs) + CLIENTS) if row.status}
+            time.sleep(0.005)
+    finally:
+        journal.close()
+
+
 def _paced(service: Service, plan: str) -> list[tuple[str, float, float]]:
-    """Fifty clients that start a hundred runs a second between them."""
+    """Fifty clients that start a run a second each."""
     begin = time.perf_counter() + 0.2
 
     def client(number: int) -> list[tuple[str, float, float]]:
         found = []
-        for turn in range(PACED * SECONDS // CLIENTS):
-            due = begin + turn * CLIENTS / PACED + number / PACED
+        for turn in range(SECONDS):
+            due = begin + turn + number / CLIENTS
             time.sleep(max(0.0, due - time.perf_counter()))
             found.append(service.start(plan))
         return found
@@ -145,14 +164,8 @@ def _sustained(service: Service, plan: str, most: int = 1000) -> float:
     began = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as clients:
         runs = list(clients.map(lambda _: service.start(plan)[0], range(most)))
-    journal = open_journal(".planrunner", readonly=True)
-    try:
-        last = set(runs[-CLIENTS * 4 :])
-        while last - {row.run for row in journal.runs(most) if row.status}:
-            time.sleep(0.05)
-        return most / (time.perf_counter() - began)
-    finally:
-        journal.close()
+    _finished(runs[-CLIENTS * 4 :])
+    return most / (time.perf_counter() - began)
 
 
 def _first_events() -> dict[str, float]:
@@ -166,6 +179,7 @@ def _first_events() -> dict[str, float]:
 def lists() -> dict[str, float]:
     """Memory, processor while idle, and milliseconds for the lists."""
     gate, sleep = written("asks.yaml", GATE), written("sleeps.yaml", SLEEP)
+    written("planrunner.yaml", "scheduler: {max_concurrency: 200}\n")
     with Host() as host:
         request = ExecRequest(os.path.abspath(gate), unattended=True, state=os.path.abspath(".planrunner"))
         while len(open_rows()) < 1000:
@@ -175,7 +189,7 @@ def lists() -> dict[str, float]:
         for _ in range(200):
             service.start(sleep)
         going = f"{service.api}/runs?status=running"
-        _until(lambda: json.loads(service.ask("GET", going)[1])["counts"]["running"] == 200)
+        _until(lambda: json.loads(service.ask("GET", going)[1])["counts"].get("running") == 200)
         used = service.cpu()
         time.sleep(10)
         idle = (service.cpu() - used) / 10 * 100
@@ -256,8 +270,9 @@ def _live(service: Service) -> dict[str, float]:
     tasks = "".join(f"  - {{id: t{number}, uses: noop}}\n" for number in range(1000))
     plan = written("stream.yaml", f"plan: stream\nmax_parallel: 50\ntasks:\n{tasks}")
     run = service.start(plan)[0]
+    _until(lambda: service.ask("GET", f"{service.api}/runs/{run}")[0] == 200)
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
-    connection.request("GET", f"{service.api}/runs/{run}/events", headers={"Accept": "text/event-stream"})
+    connection.request("GET", f"{service.api}/runs/{run}/events/stream")
     answer = connection.getresponse()
     seen, began = 0, time.perf_counter()
     for line in answer:

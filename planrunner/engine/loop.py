@@ -33,6 +33,7 @@ from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.requests import Reply, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.stops import GOES_ON, STOPS, outlives
+from planrunner.process import is_own_process
 from planrunner.safety.project import read_project, unsound
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ Json = Any
 
 TICK = 0.12
 """Seconds between two looks at the clock while nothing happens."""
+CALM = 0.5
+"""The same where a process acts on many runs: hundreds that wait would keep it busy."""
 
 GATHERED = 500
 """Entries of one commit from which on nothing more is waited for."""
@@ -59,7 +62,7 @@ NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before thi
 
 
 class Onlooker(Protocol):
-    """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
+    """Told of every entry once it is durable, and of the time at least every ``CALM`` seconds."""
 
     def event(self, entry: Entry) -> None: ...
 
@@ -89,6 +92,7 @@ class Driver:
         self._rechecks: dict[int, tuple[Request, RecheckEvidence]] = {}
         """Requests whose evidence is looked at again before they are answered."""
         self.inbox: Inbox | None = None
+        self._tick = TICK if is_own_process() else CALM
 
     def record(self, *events: Event) -> None:
         """Fold events that come from outside and keep them for the next commit."""
@@ -176,7 +180,7 @@ class Driver:
             self._onlooker.tick(now)
             if self._take_requests() or (due is not None and due <= now):
                 return []
-            events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
+            events = self._effects.wait(now + self._tick if due is None else min(due, now + self._tick))
             if events:
                 return events
 

@@ -103,19 +103,19 @@ def _density(story: Story, numbers: Iterable[int], scale: Scale, now: float) -> 
     for number in numbers:
         for piece in story.pieces.get(story.state.specs[number].id, ()):
             if piece.kind == "attempt":
-                changes.append((scale.at(piece.began), 1))
-                changes.append((scale.at(now if piece.ended is None else piece.ended), -1))
+                changes.append((scale.at(piece.began), -1))
+                changes.append((scale.at(now if piece.ended is None else piece.ended), 1))
     if not changes:
         return "", 0
-    changes.sort(key=lambda change: (change[0], -change[1]))
+    changes.sort()  # at one place what begins comes before what ends
     bins, running = [0] * BINS, 0
     before = 0
-    for x, step in changes:
+    for x, ends in changes:
         place = min(BINS - 1, int(x * BINS / 100))
         for between in range(before + 1, place + 1):
             bins[between] = running
         before = place
-        running += step
+        running -= ends
         bins[place] = max(bins[place], running)
     most = max(bins)
     width = 100 / BINS
