@@ -38,7 +38,8 @@ def faults(address: str, name: str, node: Node, unsound: list[Path] | None = Non
     """
     if unsound is not None:
         node = _narrowed(node, _branches(unsound))
-    problems = [_fault(error, node, name) for error in _part(address).iter_errors(to_json(node))]
+    held: dict[int, dict[str, Node]] = {}
+    problems = [_fault(error, node, name, held) for error in _part(address).iter_errors(to_json(node))]
     mistyped = {(fault.node.start, fault.node.end) for fault in problems if fault.keyword == "type"}
     meant = {fault.node.start: _meant(fault) for fault in problems if fault.keyword == "additionalProperties"}
     findings: dict[Diagnostic, None] = {}
@@ -126,14 +127,17 @@ class Fault(NamedTuple):
         return wording.titled(self.schema.get("title", ""), self.name)
 
 
-def _fault(error: ValidationError, node: Node, name: str) -> Fault:
-    """An error in the data of ``node``, which ``name`` calls, with the node that it is about and its name."""
+def _fault(error: ValidationError, node: Node, name: str, held: dict[int, dict[str, Node]]) -> Fault:
+    """An error in the data of ``node``, which ``name`` calls, with the node that it is about and its name. ``held``
+    keeps what mappings hold by key: a large one with many errors is read once."""
     for step in error.absolute_path:
         if isinstance(node, Sequence):
             node = node.items[int(step)]
         else:
             assert isinstance(node, Mapping)
-            node = next(value for key, value in node.entries if str(key.value) == step)
+            if id(node) not in held:
+                held[id(node)] = {str(key.value): value for key, value in reversed(node.entries)}
+            node = held[id(node)][str(step)]
     steps = iter(list(error.absolute_schema_path)[:-1])
     for word in steps:
         if word == "properties":
