@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from fastapi.responses import HTMLResponse
@@ -34,16 +35,26 @@ def _has_begun(run: str, project: Project) -> bool:
     return True
 
 
-def promised_page(project: Project, visitor: Visitor, follower: Follower, run: str) -> HTMLResponse | None:
-    """The page that stands for a run until its journal begins, and that a browser loads again by itself; None for a run
-    that has begun, and for one that the queue does not know either."""
-    item = _asked_for(run, project)
-    if item is None or _has_begun(item.run, project):
-        return None
-    return queued_page(framed(follower, project, visitor, "runs"), item, project)
+def begun_or_queued(
+    project: Project, visitor: Visitor, follower: Follower, runs: Iterable[str], begun: Callable[[], HTMLResponse]
+) -> HTMLResponse:
+    """What ``begun`` shows of these runs; until their journals begin, the page that a browser loads again by itself.
+
+    Raises NotFound for a run that the queue does not know either.
+    """
+    try:
+        return begun()
+    except NotFound:
+        asked_for = [item for item in (_asked_for(run, project) for run in runs) if item is not None]
+        if not asked_for:
+            raise
+        for item in asked_for:
+            if not _has_begun(item.run, project):
+                return _queued_page(framed(follower, project, visitor, "runs"), item, project)
+        return begun()  # the journal began between the two looks
 
 
-def queued_page(shown: Frame, item: Item, project: Project) -> HTMLResponse:
+def _queued_page(shown: Frame, item: Item, project: Project) -> HTMLResponse:
     """The page of a run that is in the queue and not in the journal: how it stands there, and what it waits for."""
     why = harmless(held_up(asking.overview(project.state))) if item.status == "waiting" else ""
     return HTMLResponse(rendered("run-queued.html", shown, item=item, why=why, now=time.time()))

@@ -363,7 +363,17 @@ PROGRAMS = {"planrunner.capabilities.python.child"}
 
 
 def test_every_import_is_the_standard_library_ours_or_a_declared_dependency() -> None:
-    declared = {"click", "jsonschema", "jsonschema_rs", "ruamel", "_ruamel_yaml", "lark", "jinja2", "markupsafe", "pluggy"}
+    declared = {
+        "click",
+        "jsonschema",
+        "jsonschema_rs",
+        "ruamel",
+        "_ruamel_yaml",
+        "lark",
+        "jinja2",
+        "markupsafe",
+        "pluggy",
+    }
     strange = [
         item
         for item in _imports()
@@ -383,8 +393,12 @@ OWN_LIBRARIES = {
     "knowledge": {"numpy", "tld"},
     "research": {"httpx2", "protego", "trafilatura", "tld"},
     "sql": {"sqlalchemy"},
-    "service": {"fastapi", "starlette", "uvicorn", "h11", "pydantic", "prometheus_client"}, "mcpserver": {"mcp", "anyio", "uvicorn"}, "shell": {"prompt_toolkit"},
-    "triggers": {"cronsim", "watchfiles"}, "follow": {"opentelemetry"}, "notices": {"apprise"},
+    "service": {"fastapi", "starlette", "uvicorn", "h11", "pydantic", "prometheus_client"},
+    "mcpserver": {"mcp", "anyio", "uvicorn"},
+    "shell": {"prompt_toolkit"},
+    "triggers": {"cronsim", "watchfiles"},
+    "follow": {"opentelemetry"},
+    "notices": {"apprise"},
 }
 """Libraries that one room or one family of capabilities alone may import, and only when it is used."""
 

@@ -148,7 +148,9 @@ def test_a_setting_that_nothing_goes_by_yet_says_so(found) -> None:
 
 
 def test_a_profile_of_the_shell_names_a_profile_that_there_is(found) -> None:
-    assert not found("profiles: {ci: {}}\ncli_profiles: {editor: {profile: ci, aliases: {go: exec p}, start: [runs]}}\n")
+    assert not found(
+        "profiles: {ci: {}}\ncli_profiles: {editor: {profile: ci, aliases: {go: exec p}, start: [runs]}}\n"
+    )
     [(code, where, message)] = found("profiles: {ci: {}}\ncli_profiles: [{id: editor, profile: ic}]\n")
     assert (code, where) == ("PLAN841", "ic")
     assert "did you mean `ci`?" in message

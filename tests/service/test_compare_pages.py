@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 from urllib.parse import urlencode
 
 import commands
 import pytest
+from fastapi.responses import HTMLResponse
 from serving import Served, awaited
 
+from planrunner.app.follow.follower import Follower
+from planrunner.caller import Principal
+from planrunner.errors import NotFound
+from planrunner.service.context import Project, Visitor
+from planrunner.service.promised import begun_or_queued
 from tests.service.test_pages import form, page, words
 
 
@@ -55,6 +62,20 @@ def test_the_first_difference_of_runs_that_ended_otherwise_stands_in_the_verdict
     said = words(_compare(served, one=pair[0], other=failed))
     assert "First difference:" in said
     assert "exists only in the" in said
+
+
+def test_a_run_that_begins_between_two_looks_is_shown(served: Served, pair) -> None:
+    """The journal is looked into, then the queue: a run may begin after the first look and before the second."""
+    project = Project(served.project, str(served.folder), str(served.folder / ".planrunner"))
+    visitor = Visitor(Principal("tester", frozenset(), "token"), frozenset())
+    looks = iter([NotFound("there is no run yet", ""), HTMLResponse("begun")])
+
+    def look() -> HTMLResponse:
+        if isinstance(found := next(looks), NotFound):
+            raise found
+        return found
+
+    assert begun_or_queued(project, visitor, cast("Follower", None), pair, look).body == b"begun"
 
 
 def test_without_runs_the_page_asks_for_them_and_offers_the_last_two(served: Served, pair) -> None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ class Window:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         command = f"env PYTHONPATH={shlex.quote(path)} {shlex.quote(sys.executable)} -m planrunner shell"
         self.tmux("new-session", "-d", "-s", self.name, "-x", "200", "-y", "40", "-c", str(folder), command)
-        self.until("`help` lists commands")
+        self.prompted("`help` lists commands")
 
     def tmux(self, *words: str) -> str:
         done = subprocess.run(["tmux", *words], capture_output=True, text=True, check=False)
@@ -36,12 +37,18 @@ class Window:
     def keys(self, *names: str) -> None:
         self.tmux("send-keys", "-t", self.name, *names)
 
-    def until(self, *texts: str) -> str:
-        """The screen, once it shows all of these."""
-        while True:
-            screen = self.tmux("capture-pane", "-p", "-t", self.name)
-            if all(text in screen for text in texts):
-                return screen
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p", "-t", self.name)
+
+    def until(self, *texts: str) -> None:
+        """Wait until the screen shows all of these."""
+        while not all(text in self.screen() for text in texts):
+            time.sleep(0.02)
+
+    def prompted(self, text: str) -> None:
+        """Wait until the screen shows this and the prompt reads keys, which is while the line of the session is below."""
+        while not (text in (screen := self.screen()) and " session main" in screen.rstrip().rsplit("\n", 1)[-1]):
+            time.sleep(0.02)
 
     def is_open(self) -> bool:
         return self.name in self.tmux("list-sessions", "-F", "#{session_name}")
@@ -61,22 +68,24 @@ def test_keys_complete_and_bring_lines_back(window: Window) -> None:
     window.keys("hyp", "Tab")
     window.until("> hypotheses")
     window.keys("C-u", "lint plans", "Enter")
-    window.until("no findings")
+    window.prompted("no findings")
     window.keys("C-l")
+    while "no findings" in window.screen():
+        time.sleep(0.02)
     window.keys("Up")
     window.until("> lint plans")
     window.keys("C-u", "C-d")
     while window.is_open():
-        continue
+        time.sleep(0.02)
 
 
 def test_a_live_run_is_left_with_ctrl_c_and_shown_again(window: Window, tmp_path: Path) -> None:
     window.keys("exec slow --detach", "Enter")
-    window.until("queued;")
+    window.prompted("queued;")
     window.keys("attach", "Enter")
     window.until("wait", "here")
     window.keys("C-c")
-    window.until("`attach` shows it again")
+    window.prompted("`attach` shows it again")
     window.keys("attach", "Enter")
     (tmp_path / "ready").touch()
     window.until("✔ slow completed")
@@ -86,6 +95,6 @@ def test_ctrl_c_stops_the_run_of_a_command_and_not_the_shell(window: Window) -> 
     window.keys("exec slow", "Enter")
     window.until("wait", "here")
     window.keys("C-c")
-    window.until("planrunner resume")
+    window.prompted("planrunner resume")
     window.keys("history", "Enter")
     window.until("130  exec slow")

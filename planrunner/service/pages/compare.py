@@ -14,13 +14,13 @@ from planrunner.app.follow.summary import Summary
 from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.show import Look, look
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plan_paths import plan_of
-from planrunner.service.promised import promised_page
+from planrunner.service.promised import begun_or_queued
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
 from planrunner.views.page.figures import moment, sentence
@@ -55,13 +55,10 @@ def compare(
         if run:
             return HTMLResponse(_revisions(project, visitor, follower, run, (one, other)))
         if one and other:
-            try:
-                return HTMLResponse(_runs(project, visitor, follower, (one, other), all))
-            except NotFound:
-                for name in (one, other):
-                    if (waiting := promised_page(project, visitor, follower, name)) is not None:
-                        return waiting
-                raise
+            pair = (one, other)
+            return begun_or_queued(
+                project, visitor, follower, pair, lambda: HTMLResponse(_runs(project, visitor, follower, pair, all))
+            )
     return HTMLResponse(_asking(project, visitor, follower, one, other))
 
 

@@ -11,15 +11,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.artifacts import found
 from planrunner.app.history.artifacts import shown as origin_of
-from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item
 from planrunner.app.runs import rerun, rollback
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher
-from planrunner.service.promised import queued_page
+from planrunner.service.promised import begun_or_queued
 from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
@@ -47,24 +45,14 @@ def run_page_of(
 ) -> Response:
     """The run; ``at`` shows it after that entry, ``task`` opens a drawer, ``rows=all`` unfolds everything."""
     shown = framed(follower, project, visitor, "runs", "run.js")
-    try:
+
+    def begun() -> HTMLResponse:
         with stories.reading(project, run) as reading:
             page = _page(visitor, reading, at, task, rows == "all")
             return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
-    except NotFound:
-        with behalf(visitor, project):
-            item = _queued(project, run)
-            if item is None:
-                raise
-            return queued_page(shown._replace(scripts=()), item, project)
 
-
-def _queued(project: Project, run: str) -> Item | None:
-    """A run that was asked for and is not in the journal yet; None for one that was not asked for."""
-    try:
-        return asking.item(run, project.state)
-    except NotFound:
-        return None
+    with behalf(visitor, project):
+        return begun_or_queued(project, visitor, follower, (run,), begun)
 
 
 def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: bool) -> RunPage:
