@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from serving import Served, awaited, make_project, serving
 
-from planrunner.app.triggers.hooks import sign
+from planrunner.safety.signatures import signed_headers
 
 SECRET = "a-secret-of-the-hook"
 SETTINGS = """
@@ -75,7 +75,8 @@ def test_triggers_are_listed_fired_and_paused(served: Served) -> None:
 def test_a_signed_webhook_starts_one_run_and_an_unsigned_one_none(served: Served) -> None:
     body, address = b'{"head": {"ref": "v7"}}', f"/hooks/{served.project}/push"
     headers = {
-        name.replace("-", "_"): value for name, value in sign(SECRET.encode(), "m1", int(time.time()), body).items()
+        name.replace("-", "_"): value
+        for name, value in signed_headers(SECRET.encode(), "m1", int(time.time()), body).items()
     }
     answers = [served.ask("POST", address, body, content_type="application/json", **headers) for _ in range(2)]
     assert [each.status for each in answers] == [202, 202]
@@ -83,11 +84,12 @@ def test_a_signed_webhook_starts_one_run_and_an_unsigned_one_none(served: Served
     assert served.settled(run)["params"] == {"word": "v7"}
     assert served.ask("POST", address, body).status == 401
     assert served.ask("POST", address, b"{}", **headers).status == 401
-    old = {name.replace("-", "_"): value for name, value in sign(SECRET.encode(), "m2", 1, body).items()}
+    old = {name.replace("-", "_"): value for name, value in signed_headers(SECRET.encode(), "m2", 1, body).items()}
     assert served.ask("POST", address, body, **old).status == 401
     for nowhere in (f"/hooks/{served.project}/nothing", "/hooks/nothing/push"):
         assert served.ask("POST", nowhere, body).status == 404
     empty = {
-        name.replace("-", "_"): value for name, value in sign(SECRET.encode(), "m3", int(time.time()), b"{}").items()
+        name.replace("-", "_"): value
+        for name, value in signed_headers(SECRET.encode(), "m3", int(time.time()), b"{}").items()
     }
     assert served.ask("POST", address, b"{}", **empty).status == 422

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
 
 from planrunner.app.queue.store import Store
 from planrunner.app.triggers.firing import fire
-from planrunner.app.triggers.records import Record, keep, record
+from planrunner.app.triggers.records import Record, change, record
 from planrunner.app.triggers.times import due_times, next_times
 from planrunner.app.triggers.watching import Watcher, mark_of
 from planrunner.caller import Workspace
@@ -80,12 +79,10 @@ class Clock:
     def _look(self, store: Store, trigger: Trigger, now: float) -> float:
         """Deal with one trigger; gives when it is looked at again."""
         kept = record(store, trigger.name)
-        definition = definition_of(trigger)
+        definition = _definition_of(trigger)
         if kept is None or kept.definition != definition:
             mark = mark_of(self._place.root, trigger.watch) if trigger.kind == "watch" else ""
-            was = kept or Record(trigger.name, definition, now)
-            kept = was._replace(definition=definition, since=now, mark=mark)
-            keep(store, kept)
+            kept = change(store, trigger.name, definition=definition, since=now, mark=mark)
         if trigger.kind == "cron":
             return self._look_at_clock(store, trigger, kept, now)
         if trigger.kind == "watch":
@@ -100,9 +97,9 @@ class Clock:
             self.problem = error.message
             return now + 60.0
         for at in times:
-            self._fire(trigger, f"trigger:{trigger.name}:{at:.0f}")
+            self._fire(trigger, f"{at:.0f}")
         if times or kept.paused is not None:
-            self._keep(store, trigger.name, since=now)
+            change(store, trigger.name, since=now)
         return following[0] if following else now + 3600.0
 
     def _look_at_files(self, store: Store, trigger: Trigger, kept: Record, now: float) -> float:
@@ -121,8 +118,8 @@ class Clock:
             return before[1] + trigger.settle
         del self._unsettled[name]
         if kept.paused is None:
-            self._fire(trigger, f"trigger:{name}:{kept.mark}:{mark}")
-        self._keep(store, name, mark=mark)
+            self._fire(trigger, f"{kept.mark}:{mark}")
+        change(store, name, mark=mark)
         return now + _POLL
 
     def _touch(self, name: str) -> None:
@@ -130,21 +127,16 @@ class Clock:
         self._next_look = 0.0
         self._changed()
 
-    def _fire(self, trigger: Trigger, key: str) -> None:
+    def _fire(self, trigger: Trigger, reason: str) -> None:
         try:
-            fire(trigger, key, self._place)
+            fire(trigger, reason, self._place)
         except StorageFailed:
             raise
         except PlanrunnerError:
             return  # it is on record, and `planrunner trigger` shows it
 
-    def _keep(self, store: Store, name: str, **fields: Any) -> None:
-        kept = record(store, name)
-        if kept is not None:
-            keep(store, kept._replace(**fields))
 
-
-def definition_of(trigger: Trigger) -> str:
+def _definition_of(trigger: Trigger) -> str:
     """What tells that a trigger looks at the same times or files as before."""
     looked = repr((trigger.kind, trigger.cron, trigger.timezone, trigger.watch))
     return sha256(looked.encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -9,12 +10,13 @@ from planrunner.app.queue import asking
 from planrunner.app.queue.items import Item
 from planrunner.app.queue.store import Store
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.app.triggers.records import Last, set_last
+from planrunner.app.triggers.records import Last, change
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import PlanrunnerError, StorageFailed, UsageError
 from planrunner.safety.triggers import Trigger
 
 Json = Any
+Params = tuple[tuple[str, Json], ...]
 
 
 def source_of(name: str) -> str:
@@ -27,36 +29,36 @@ def principal_of(name: str) -> Principal:
     return Principal(f"trigger {name}", (), "trigger")
 
 
-def fire(trigger: Trigger, key: str, place: Workspace, more: tuple[tuple[str, Json], ...] = ()) -> Item | None:
-    """Queue a run because of what ``key`` names, unless that was done before; ``more`` are parameters beside those of
-    the trigger. None where an earlier run keeps it from starting. Raises as ``enqueue``; what came of it is on
+def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = ()) -> Item | None:
+    """Queue a run because of what ``reason`` names, unless that was done before; ``more`` are parameters beside those
+    of the trigger. None where an earlier run keeps it from starting. Raises as ``enqueue``; what came of it is on
     record."""
-    with acting(principal_of(trigger.name), place), Store(place.state) as store:
-        known = store.with_key(key)
-        if known is not None:
+    name, key = trigger.name, f"{source_of(trigger.name)}:{reason}"
+    with acting(principal_of(name), place), Store(place.state) as store:
+        if (known := store.with_key(key)) is not None:
             return known
         try:
-            return asked(trigger, store, key, more)
+            earlier = store.open_from(source_of(name))
+            if earlier and trigger.overlap == "skip":
+                change(store, name, last=Last(time.time(), problem=f"skipped: run {earlier[0]} of it is not over"))
+                return None
+            for run in earlier if trigger.overlap == "cancel" else ():
+                _cancel(run, name)
+            return queue(trigger, store, place.root, more, key)
         except StorageFailed:
             raise
         except PlanrunnerError as error:
-            set_last(store, trigger.name, Last(time.time(), problem=error.message))
+            change(store, name, last=Last(time.time(), problem=error.message))
             raise
 
 
-def asked(trigger: Trigger, store: Store, key: str, more: tuple[tuple[str, Json], ...]) -> Item | None:
-    """Queue a run of a trigger for the principal of the context. None, and raises, as ``fire``."""
-    earlier = store.open_from(source_of(trigger.name))
-    if earlier and trigger.overlap == "skip":
-        problem = f"skipped: run {earlier[0]} of it is not over"
-        set_last(store, trigger.name, Last(time.time(), problem=problem))
-        return None
-    for run in earlier if trigger.overlap == "cancel" else ():
-        _cancel(run, trigger.name)
+def queue(trigger: Trigger, store: Store, root: str, more: Params, key: str = "") -> Item:
+    """Queue a run of a trigger of the project ``root`` for the principal of the context, and put it on record. Raises
+    as ``enqueue``."""
     params = tuple({**dict(trigger.params), **dict(more)}.items())
-    request = ExecRequest(trigger.plan, params, unattended=True)
+    request = ExecRequest(os.path.join(root, trigger.plan), params, state=store.state, unattended=True)
     item = asking.enqueue(request, source_of(trigger.name), trigger.priority, key)
-    set_last(store, trigger.name, Last(time.time(), item.run))
+    change(store, trigger.name, last=Last(time.time(), item.run))
     return item
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import os
 import time
@@ -12,18 +10,16 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from planrunner.app.queue.items import Item
-from planrunner.app.triggers.firing import fire
+from planrunner.app.triggers.firing import Params, fire
 from planrunner.app.triggers.showing import find
 from planrunner.caller import Workspace
 from planrunner.errors import Denied, NotFound, UsageError
 from planrunner.jsontext import read_json
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
+from planrunner.safety.signatures import is_signed
 from planrunner.safety.triggers import Trigger, Webhook
 
 Json = Any
-
-SECRET_PREFIX = b"whsec_"
-"""How secrets of Standard Webhooks begin; what follows is base64."""
 
 
 class Delivery(NamedTuple):
@@ -41,7 +37,7 @@ def receive(name: str, delivery: Delivery, place: Workspace) -> Item | None:
     if trigger.webhook is None:
         raise NotFound(f"the trigger `{name}` is not a webhook")
     mark = verified(trigger.webhook, _secret(trigger, place.root), delivery, time.time())
-    return fire(trigger, f"trigger:{name}:{mark}", place, _params(trigger.webhook, delivery.body))
+    return fire(trigger, mark, place, _params(trigger.webhook, delivery.body))
 
 
 def verified(webhook: Webhook, secret: bytes, delivery: Delivery, now: float) -> str:
@@ -54,38 +50,19 @@ def verified(webhook: Webhook, secret: bytes, delivery: Delivery, now: float) ->
         if not hmac.compare_digest(given.encode(), wanted.encode()):
             raise _unsigned("X-Hub-Signature-256")
         return sha256(delivery.body).hexdigest()
-    identity, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    signed = f"{identity}.{at}.".encode() + delivery.body
-    wanted = base64.b64encode(hmac.new(_key(secret), signed, sha256).digest()).decode()
-    given_ones = [each.partition(",")[2] for each in headers.get("webhook-signature", "").split() if each[:3] == "v1,"]
-    if not identity or sum(hmac.compare_digest(each.encode(), wanted.encode()) for each in given_ones) == 0:
+    if not is_signed(secret, headers, delivery.body):
         raise _unsigned("webhook-id, webhook-timestamp and webhook-signature")
-    if not at.isdigit() or abs(now - int(at)) > webhook.window:
+    at = headers.get("webhook-timestamp", "")
+    if not at.isdecimal() or abs(now - int(at)) > webhook.window:
         raise Denied(
             f"the request was signed more than {webhook.window:.0f} seconds from now",
             "set the clock of the sender, or a larger `window`",
         )
-    return sha256(identity.encode()).hexdigest()
-
-
-def sign(secret: bytes, identity: str, at: int, body: bytes) -> dict[str, str]:
-    """The headers of a request by the standard scheme."""
-    signed = f"{identity}.{at}.".encode() + body
-    signature = base64.b64encode(hmac.new(_key(secret), signed, sha256).digest()).decode()
-    return {"webhook-id": identity, "webhook-timestamp": str(at), "webhook-signature": f"v1,{signature}"}
+    return sha256(headers["webhook-id"].encode()).hexdigest()
 
 
 def _unsigned(headers: str) -> Denied:
     return Denied("the request is not signed with the secret of this webhook", f"the signature stands in {headers}")
-
-
-def _key(secret: bytes) -> bytes:
-    if not secret.startswith(SECRET_PREFIX):
-        return secret
-    try:
-        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
-        return secret
 
 
 def _secret(trigger: Trigger, root: str) -> bytes:
@@ -100,7 +77,7 @@ def _secret(trigger: Trigger, root: str) -> bytes:
         raise UsageError(f"the secret of the webhook `{trigger.name}` cannot be read: {error}") from None
 
 
-def _params(webhook: Webhook, body: bytes) -> tuple[tuple[str, Json], ...]:
+def _params(webhook: Webhook, body: bytes) -> Params:
     """The parameters that the body gives. Raises UsageError where a place is not there."""
     if not webhook.params:
         return ()

@@ -15,6 +15,8 @@ from planrunner.jsontext import read_json, write_json
 
 Json = Any
 
+_RECORDS = "SELECT name, definition, since, mark, paused, last FROM triggers"
+
 
 class Last(NamedTuple):
     """What came of the last time that a trigger fired: ``run`` was queued, or ``problem`` says why none was."""
@@ -37,35 +39,28 @@ class Record(NamedTuple):
 
 def records(store: Store) -> dict[str, Record]:
     """The records of all triggers by name."""
-    rows = store.ask("SELECT name, definition, since, mark, paused, last FROM triggers")
+    rows = store.ask(_RECORDS)
     return {row[0]: _record(row) for row in rows}
 
 
 def record(store: Store, name: str) -> Record | None:
-    rows = store.ask("SELECT name, definition, since, mark, paused, last FROM triggers WHERE name = ?", name)
+    """The record of a trigger; None for one that nothing is remembered of."""
+    rows = store.ask(f"{_RECORDS} WHERE name = ?", name)
     return _record(rows[0]) if rows else None
 
 
-def keep(store: Store, kept: Record) -> None:
-    """Write a record, durably."""
+def change(store: Store, name: str, **fields: Any) -> Record:
+    """Write some fields of the record of a trigger, durably, and give it as it is then. What another process writes
+    into its other fields stays."""
     with store.writing(durable=True):
+        kept = (record(store, name) or Record(name, "", time.time()))._replace(**fields)
         store.do(
             "INSERT OR REPLACE INTO triggers VALUES (?, ?, ?, ?, ?, ?)",
             *(kept.name, kept.definition, kept.since, kept.mark),
             write_json(kept.paused._asdict()) if kept.paused else "",
             write_json(kept.last._asdict()) if kept.last else "",
         )
-
-
-def set_pause(store: Store, name: str, pause: Pause | None) -> None:
-    """Pause a trigger, or let it go on; times that pass meanwhile do not count as missed."""
-    found = record(store, name) or Record(name, "", time.time())
-    keep(store, found._replace(paused=pause))
-
-
-def set_last(store: Store, name: str, last: Last) -> None:
-    found = record(store, name) or Record(name, "", time.time())
-    keep(store, found._replace(last=last))
+    return kept
 
 
 def _record(row: Json) -> Record:

@@ -6,12 +6,10 @@ import os
 import time
 from typing import Any, NamedTuple
 
-from planrunner.app.queue import asking
 from planrunner.app.queue.items import Item, Pause
 from planrunner.app.queue.store import Store
-from planrunner.app.runs.execute import ExecRequest
-from planrunner.app.triggers.firing import source_of
-from planrunner.app.triggers.records import Last, records, set_last, set_pause
+from planrunner.app.triggers.firing import Params, queue, source_of
+from planrunner.app.triggers.records import Last, change, records
 from planrunner.app.triggers.times import next_times
 from planrunner.caller import principal, workspace
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError
@@ -68,17 +66,13 @@ def _times(trigger: Trigger) -> tuple[tuple[float, ...], str]:
         return (), error.message
 
 
-def fire_now(name: str, params: tuple[tuple[str, Json], ...] = (), state: str | None = None) -> Item:
+def fire_now(name: str, params: Params = (), state: str | None = None) -> Item:
     """Queue a run of a trigger for the principal of the context, whatever its overlap says. Raises NotFound, and as
     ``enqueue``."""
     there, root = _place(state)
     trigger = find(root, name)
-    merged = tuple({**dict(trigger.params), **dict(params)}.items())
-    request = ExecRequest(os.path.join(root, trigger.plan), merged, state=there, unattended=True)
-    item = asking.enqueue(request, source_of(name), trigger.priority)
     with Store(there) as store:
-        set_last(store, name, Last(time.time(), item.run))
-    return item
+        return queue(trigger, store, root, params)
 
 
 def pause(name: str, reason: str = "", state: str | None = None) -> Pause:
@@ -87,7 +81,7 @@ def pause(name: str, reason: str = "", state: str | None = None) -> Pause:
     find(root, name)
     paused = Pause(principal().name, time.time(), reason)
     with Store(there) as store:
-        set_pause(store, name, paused)
+        change(store, name, paused=paused)
     return paused
 
 
@@ -96,7 +90,7 @@ def go_on(name: str, state: str | None = None) -> None:
     there, root = _place(state)
     find(root, name)
     with Store(there) as store:
-        set_pause(store, name, None)
+        change(store, name, paused=None)
 
 
 def find(root: str, name: str) -> Trigger:

@@ -18,9 +18,10 @@ from planrunner.app.queue.store import Store
 from planrunner.app.queue.worker import Worker
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.clock import Clock
-from planrunner.app.triggers.hooks import Delivery, receive, sign
+from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.safety.signatures import signed_headers
 
 PLAN = "plan: p\nparams: {ref: {type: string, default: main}}\ntasks:\n  - id: a\n    uses: noop\n"
 ASKS = "plan: asks\ntasks:\n  - id: sure\n    gate: approval\n    ask: Go on?\n"
@@ -66,7 +67,9 @@ def test_a_time_queues_one_run_whatever_dies_in_between(make: Make, monkeypatch:
     bench.turns(NOW)
     assert bench.queued() == []
     with monkeypatch.context() as patched:
-        patched.setattr(Clock, "_keep", lambda *_, **__: None)  # it dies before it notes what it did
+        patched.setattr(
+            "planrunner.app.triggers.clock.change", lambda *_, **__: None
+        )  # it dies before it notes what it did
         bench.turns(NOW + 60.0)
     assert bench.queued() == ["trigger:t"]
     bench.turns(NOW + 60.0)
@@ -180,7 +183,7 @@ class TestWebhooks:
 
     def signed(self, identity: str = "m1", body: bytes = BODY, at: float | None = None) -> Delivery:
         moment = int(time.time() if at is None else at)
-        return Delivery(sign(SECRET.encode(), identity, moment, body), body)
+        return Delivery(signed_headers(SECRET.encode(), identity, moment, body), body)
 
     def test_a_signed_request_queues_a_run_and_its_copy_none(self, make: Make) -> None:
         bench = make(t=self.HOOK)
@@ -200,7 +203,7 @@ class TestWebhooks:
             Delivery({**good.headers, "webhook-timestamp": str(int(time.time()) + 1)}, self.BODY),
             Delivery({**good.headers, "webhook-signature": "v1,"}, self.BODY),
             Delivery({**good.headers, "webhook-signature": "v2," + good.headers["webhook-signature"][3:]}, self.BODY),
-            Delivery(sign(b"another", "m1", int(time.time()), self.BODY), self.BODY),
+            Delivery(signed_headers(b"another", "m1", int(time.time()), self.BODY), self.BODY),
             self.signed(at=time.time() - 301),
             self.signed(at=time.time() + 301),
             self.signed(identity=""),
