@@ -63,6 +63,24 @@ def test_a_gate_is_decided_for_what_it_shows_and_the_run_goes_on(served: Served)
     assert "completed" in late.data["detail"] or "decided" in late.data["detail"]
 
 
+def test_gates_of_all_runs_come_page_by_page(served: Served) -> None:
+    asking = [served.start("plans/asks.yaml") for _ in range(3)]
+    for run in asking:
+        assert served.settled(run)["status"] == "blocked"
+    awaited(
+        lambda: set(asking) <= {each["run_id"] for each in served.get(f"{served.api}/gates?limit=500").data["gates"]}
+    )
+    seen, path = [], f"{served.api}/gates?limit=1"
+    page = served.get(path).data
+    while page["after"] is not None:
+        seen += page["gates"]
+        page = served.get(f"{path}&after={page['after']}").data
+    seen += page["gates"]
+    assert seen == served.get(f"{served.api}/gates?limit=500").data["gates"]
+    assert {each["run_id"] for each in seen} >= set(asking)
+    assert served.get(f"{served.api}/gates?limit=0").status == 422
+
+
 def test_approval_and_rejection_at_once_give_one_decision_and_both_are_told(served: Served) -> None:
     run = served.start("plans/asks.yaml")
     served.settled(run)

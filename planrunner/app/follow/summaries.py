@@ -105,11 +105,23 @@ class Summaries:
 
     def waiting(self) -> tuple[Summary, ...]:
         """The runs that ask people something, or have an answer and wait to be resumed, the newest first."""
-        return tuple(summary for summary in self.going() if summary.gates or summary.decided)
+        return tuple(self._asking())
+
+    def page_waiting(self, limit: int, after: int | None = None) -> Page:
+        """The first runs of ``waiting``, or those below the number ``after``, which ask ``limit`` questions at most,
+        answered ones among them. A run stays whole: one that asks more stands alone on its page."""
+        found: list[Summary] = []
+        asked = 0
+        for summary in self._asking(after):
+            asked += len(summary.gates) + len(summary.decided)
+            if found and asked > limit:
+                return Page(tuple(found), found[-1].number, self.newest)
+            found.append(summary)
+        return Page(tuple(found), None, self.newest)
 
     def going(self) -> tuple[Summary, ...]:
         """The runs that have not ended, the newest first."""
-        return tuple(self._summary(head) for head in reversed(self._all()) if not head.status)
+        return tuple(self._going())
 
     def since(self, newest: int) -> tuple[str, ...]:
         """The runs with a number above ``newest``, as ``Page`` has it: what a list does not show yet."""
@@ -221,6 +233,14 @@ class Summaries:
     def _count(self, head: Head | None, sign: int) -> None:
         if head is not None and head.status:
             self._sums = Ended(self._sums.runs + sign, self._sums.epochs + sign * head.epoch)
+
+    def _asking(self, after: int | None = None) -> Iterator[Summary]:
+        return (summary for summary in self._going(after) if summary.gates or summary.decided)
+
+    def _going(self, after: int | None = None) -> Iterator[Summary]:
+        for head in reversed(self._all()):
+            if not head.status and (after is None or head.number < after):
+                yield self._summary(head)
 
     def _matching(self, wanted: RunFilter, after: int | None) -> Iterator[Summary]:
         for head in reversed(self._all()):

@@ -118,8 +118,8 @@ def summary_object(summary: Summary) -> dict[str, Json]:
     }
 
 
-def asked_document(runs: Iterable[Summary]) -> dict[str, Json]:
-    """What runs ask people, as ``planrunner gates --json`` prints it."""
+def asked_document(runs: Iterable[Summary], **more: Json) -> dict[str, Json]:
+    """What runs ask people, as ``planrunner gates --json`` prints it, and ``more`` fields."""
 
     def told(run: Summary, more: dict[str, Json]) -> dict[str, Json]:
         return {"run_id": run.run, "plan": run.plan_id, "held": run.leased, **more}
@@ -129,6 +129,7 @@ def asked_document(runs: Iterable[Summary]) -> dict[str, Json]:
         gates=[told(run, dated(fact)) for run in known for fact in run.gates],
         windows=[told(run, window) for run in known for window in run.windows],
         decided=[told(run, {"gate": gate, "decision": words}) for run in known for gate, words in run.decided],
+        **more,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
 from pydantic import Field
 
 from planrunner.app.follow.summary import asked_document
 from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_document
-from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.deciding import Ballot, decide
 from planrunner.service.following import HereFollower
@@ -21,6 +22,7 @@ Json = Any
 router = api_router("gates")
 
 _WAITING = shaped("What waits, with payload and evidence.", "gates", "windows", "decided")
+_PAGE = shaped("A page of what waits, with payload and evidence.", "gates", "windows", "decided", "after")
 _VOTES = shaped("What became of the vote at each gate that the name means.", "votes")
 
 
@@ -59,10 +61,17 @@ class Reply(Said):
     fields: dict[str, Json] = {}
 
 
-@router.get("/gates", responses=_WAITING)
-def every_gate(visitor: HereVisitor, follower: HereFollower) -> Answer:
-    """List what waits for a decision in all runs."""
-    return Answer(asked_document(follower.summaries.waiting()))
+@router.get("/gates", responses=_PAGE)
+def every_gate(
+    visitor: HereVisitor,
+    follower: HereFollower,
+    after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
+    limit: Limit = 25,
+) -> Answer:
+    """List what waits for a decision in all runs, those of the newest first. `after` of an answer asks for the next
+    page; null after the last one. Gates of one run stand on one page, also where they are more than `limit`."""
+    page = follower.summaries.page_waiting(limit, after)
+    return Answer(asked_document(page.runs, after=page.after))
 
 
 @router.get("/runs/{run}/gates", responses=_WAITING)

@@ -27,6 +27,12 @@ tasks:
   - {id: sure, needs: [before], gate: approval, ask: "Are you sure?", timeout: 1h}
   - {id: after, needs: [sure], run: "true", timeout: 30m}
 """,
+    "twice": """
+plan: twice
+tasks:
+  - {id: here, gate: approval, ask: "Here?", timeout: 1h}
+  - {id: there, gate: approval, ask: "There?", timeout: 1h}
+""",
     "fails": """
 plan: fails
 tasks:

@@ -110,6 +110,25 @@ def test_filters_pages_and_counts(project: Path, follower: Follower, run: Run) -
         summaries.one("20260101-0000-aaaaaa")
 
 
+def test_what_waits_comes_page_by_page_and_a_run_stays_whole(project: Path, follower: Follower, run: Run) -> None:
+    names = [run(plan) for plan in ("asks", "quick", "twice", "asks", "asks")]
+    for name in names:
+        told(follower, name)
+    vote(names[3], "sure", {"verdict": "approve", "by": "ana"}, None)
+    until(follower, lambda: bool(follower.summaries.one(names[3]).decided))
+    summaries = follower.summaries
+
+    def pages(limit: int) -> list[list[str]]:
+        found = [summaries.page_waiting(limit)]
+        while found[-1].after is not None:
+            found.append(summaries.page_waiting(limit, found[-1].after))
+        return [[each.run for each in page.runs] for page in found]
+
+    assert pages(1) == [[names[4]], [names[3]], [names[2]], [names[0]]]
+    assert pages(3) == [[names[4], names[3]], [names[2], names[0]]]
+    assert pages(5) == [[each.run for each in summaries.waiting()]]
+
+
 def test_summaries_of_a_new_follower_are_those_of_one_that_followed(
     project: Path, follower: Follower, run: Run
 ) -> None:
