@@ -7,7 +7,8 @@ import threading
 
 import click
 
-from planrunner.app.follow.figures import figures, figures_document, measured, reported
+from planrunner.app.follow.figures import figures, figures_document, measured
+from planrunner.app.follow.reporting import reported
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document

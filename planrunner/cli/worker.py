@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from planrunner.app.follow.figures import reported
+from planrunner.app.follow.reporting import reported
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import OPEN
 from planrunner.app.queue.lease import worker_of

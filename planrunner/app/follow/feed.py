@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from planrunner.app.follow.folds import Held
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.positions import Positions, moving
 from planrunner.app.history.state import begun
@@ -97,8 +97,7 @@ class Feed:
     def __init__(self, follower: Follower, readers: Sequence[Reader]) -> None:
         self._follower = follower
         self._fed = [_Fed(reader) for reader in readers]
-        self._states: OrderedDict[str, tuple[int, State]] = OrderedDict()
-        self._tasks = 0
+        self._held = Held(FOLDED)
         self._skipped: dict[str, int] = {}
         self._only = moving(follower.state)
         self._positions: Positions | None = None
@@ -250,25 +249,15 @@ class Feed:
             for fed in wanting:
                 fed.moved[head.run] = max(at, fed.at(head.run))
             yield len(entries)
-        self._hold(head, at, state)
+        if not head.status:
+            self._held.hold(head.run, at, state)
 
     def _state(self, head: Head, positions: set[int]) -> tuple[int, State]:
         """The state of a run at the position at which all readers are, else from its start."""
-        known = self._states.pop(head.run, None)
-        if known is not None:
-            self._tasks -= len(known[1].tasks)
-            if positions == {known[0]}:
-                return known
+        known = self._held.take(head.run)
+        if known is not None and positions == {known[0]}:
+            return known
         return 0, begun(self._follower.journal(), head.run)
-
-    def _hold(self, head: Head, at: int, state: State) -> None:
-        if head.status:
-            return
-        self._states[head.run] = at, state
-        self._tasks += len(state.tasks)
-        while self._tasks > FOLDED and len(self._states) > 1:
-            _, (_, oldest) = self._states.popitem(last=False)
-            self._tasks -= len(oldest.tasks)
 
     def _deliver(self) -> None:
         assert self._positions is not None

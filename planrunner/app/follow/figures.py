@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from planrunner.app.follow.feed import Feed
 from planrunner.app.follow.follower import Follower
-from planrunner.app.follow.measures import Measures
-from planrunner.app.follow.positions import read_kept
-from planrunner.app.follow.reporting import Place, Reporting
-from planrunner.app.queue import asking
-from planrunner.journal.workspace import find_project, find_state
+from planrunner.app.follow.measures import Measures, kept_measures
+from planrunner.journal.workspace import find_state
 from planrunner.views.documents import document
 
 Json = Any
@@ -27,8 +21,7 @@ def measured(state: str | None) -> Measures:
     with Follower(there) as follower:
         if not follower.summaries.newest or Feed(follower, [measures]).once():
             return measures
-    measures.restore(read_kept(there, measures.name))
-    return measures
+    return kept_measures(there)
 
 
 def figures(measures: Measures) -> dict[str, dict[str, Json]]:
@@ -76,12 +69,3 @@ def figures_document(told: dict[str, dict[str, Json]]) -> dict[str, Json]:
 
 def _share(some: float, every: float) -> float | None:
     return round(some / every, 4) if every else None
-
-
-@contextmanager
-def reported(state: str | None, say: Any, name: str = "") -> Iterator[Reporting]:
-    """The reporting of the project of the caller, which is not started. Raises as ``Reporting``."""
-    root, there = find_project(None), find_state(None, state)
-    place = Place(name or os.path.basename(root), root, "", say, lambda: asking.overview(there).counts)
-    with Follower(there) as follower:
-        yield Reporting(place, follower)

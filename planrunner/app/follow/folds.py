@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from planrunner.app.follow.summary import Summary, bare, summarised
 from planrunner.app.history.show import parked
@@ -16,21 +16,38 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 
 FOLDED = 200_000
-"""Tasks of all states together that stay folded. States that were used longest ago go first, and are folded again when
-their run continues."""
+"""Tasks of all states together that stay folded."""
 
 KEPT = 5_000
 """Summaries of runs that have ended which stay in memory."""
 
 
-class _Folded:
-    """The state of a run up to the entry ``seq``."""
+class Held:
+    """States that stay folded, each with the number of its last entry. Their tasks together are ``most`` at most: those
+    that were held longest ago go first, and are folded again when their run continues."""
 
-    __slots__ = ("seq", "state")
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._states: OrderedDict[Hashable, tuple[int, State]] = OrderedDict()
+        self._tasks = 0
 
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.seq = 0
+    def seq(self, run: Hashable) -> int:
+        """The last entry of the state of a run; 0 where none is held."""
+        return self._states[run][0] if run in self._states else 0
+
+    def take(self, run: Hashable) -> tuple[int, State] | None:
+        """Give a state away; whoever folds it on holds it again."""
+        held = self._states.pop(run, None)
+        if held is not None:
+            self._tasks -= len(held[1].tasks)
+        return held
+
+    def hold(self, run: Hashable, seq: int, state: State) -> None:
+        """Keep a state that has ``seq`` as its last entry."""
+        self._states[run] = seq, state
+        self._tasks += len(state.tasks)
+        while self._tasks > self._most and len(self._states) > 1:
+            self.take(next(iter(self._states)))
 
 
 class Folds:
@@ -42,8 +59,7 @@ class Folds:
 
     def __init__(self, read: Callable[[], Journal]) -> None:
         self._read = read
-        self._states: OrderedDict[int, _Folded] = OrderedDict()
-        self._tasks = 0
+        self._held = Held(FOLDED)
         self._open: dict[int, Summary] = {}
         self._ended: OrderedDict[int, Summary] = OrderedDict()
         self._parked: dict[int, tuple[int, str]] = {}
@@ -60,7 +76,7 @@ class Folds:
             self._open[head.number] = summary
             return summary
         self._open.pop(head.number, None)
-        self._release(head.number)
+        self._held.take(head.number)
         self._ended[head.number] = summary
         if len(self._ended) > KEPT:
             self._ended.popitem(last=False)
@@ -83,8 +99,7 @@ class Folds:
         """Fold the next entries of a run that has not ended, ``most`` at most; whether there are more."""
         if head.status and head.number not in self._open:
             return False
-        folded = self._states.get(head.number)
-        seq = most + (folded.seq if folded is not None else 0)
+        seq = most + self._held.seq(head.number)
         if seq >= head.last_seq or head.number in self._problems:
             self.summary(head, leased)
             return False
@@ -98,7 +113,7 @@ class Folds:
         """Forget a run that was removed."""
         for known in (self._open, self._ended, self._parked, self._problems):
             known.pop(number, None)
-        self._release(number)
+        self._held.take(number)
 
     def outdate(self, number: int) -> None:
         """Make the summary of a run that had ended again."""
@@ -117,7 +132,7 @@ class Folds:
         try:
             return summarised(self._state(head), head, leased)
         except (PlanrunnerError, IllegalMove) as error:
-            self._release(head.number)
+            self._held.take(head.number)
             self._problems[head.number] = head.last_seq, str(error)
             return bare(head, leased, str(error))
 
@@ -125,28 +140,13 @@ class Folds:
         """The state of a run at the entry where ``head`` ends. One that was folded further is folded again: a summary
         and its number belong together."""
         journal = self._read()
-        folded = self._states.get(head.number)
-        if folded is None or folded.seq > head.last_seq:
-            self._release(head.number)
-            folded = _Folded(begun(journal, head.run))
-        else:
-            self._release(head.number)
-        if folded.seq < head.last_seq:
-            for entry in journal.entries(head.run, folded.seq):
-                if entry.seq > head.last_seq:
-                    break
-                evolve(folded.state, entry.event, entry.at)
-                folded.seq = entry.seq
-        self._hold(head.number, folded)
-        return folded.state
-
-    def _hold(self, number: int, folded: _Folded) -> None:
-        self._states[number] = folded
-        self._tasks += len(folded.state.tasks)
-        while self._tasks > FOLDED and len(self._states) > 1:
-            self._release(next(iter(self._states)))
-
-    def _release(self, number: int) -> None:
-        folded = self._states.pop(number, None)
-        if folded is not None:
-            self._tasks -= len(folded.state.tasks)
+        seq, state = self._held.take(head.number) or (0, None)
+        if state is None or seq > head.last_seq:
+            seq, state = 0, begun(journal, head.run)
+        for entry in journal.entries(head.run, seq) if seq < head.last_seq else ():
+            if entry.seq > head.last_seq:
+                break
+            evolve(state, entry.event, entry.at)
+            seq = entry.seq
+        self._held.hold(head.number, seq, state)
+        return state

@@ -32,6 +32,8 @@ PIECE = 256
 """Entries that ``read`` gives at once."""
 
 Told = Callable[[frozenset[str]], None]
+Wake = Callable[[], object]
+"""Wakes a caller that waits; any thread may call it."""
 
 
 class Follower:
@@ -50,7 +52,7 @@ class Follower:
         self._identity: tuple[int, int] | None = None
         """Of the file that the summaries are of."""
         self._lock = threading.Lock()
-        self._waiters: dict[str, set[_Waiter]] = {}
+        self._waiters: dict[str, set[Wake]] = {}
         self._listeners: list[Told] = []
         self._stop = threading.Event()
         self._ready = threading.Event()
@@ -99,13 +101,13 @@ class Follower:
     def wait(self, version: int, timeout: float) -> bool:
         """``changed`` for a thread: False as well when ``timeout`` seconds have passed."""
         event = threading.Event()
-        with self._waiting("", _Waiter(event.set)):
+        with self._waiting("", event.set):
             return self.summaries.version != version or (event.wait(timeout) and not self.is_closed)
 
     async def _until(self, run: str, come: Callable[[], bool]) -> bool:
         loop = asyncio.get_running_loop()
         event = asyncio.Event()
-        with self._waiting(run, _Waiter(lambda: loop.call_soon_threadsafe(event.set))):
+        with self._waiting(run, lambda: loop.call_soon_threadsafe(event.set)):
             while not come():
                 if self.is_closed:
                     return False
@@ -114,24 +116,24 @@ class Follower:
         return True
 
     @contextmanager
-    def _waiting(self, run: str, waiter: _Waiter) -> Iterator[None]:
+    def _waiting(self, run: str, wake: Wake) -> Iterator[None]:
         with self._lock:
-            self._waiters.setdefault(run, set()).add(waiter)
+            self._waiters.setdefault(run, set()).add(wake)
         try:
             yield
         finally:
             with self._lock:
                 waiters = self._waiters[run]
-                waiters.discard(waiter)
+                waiters.discard(wake)
                 if not waiters:
                     del self._waiters[run]
 
     def _wake(self, runs: frozenset[str]) -> None:
         with self._lock:
-            woken = [waiter for run in (*runs, "") for waiter in self._waiters.get(run, ())]
-        for waiter in woken:
-            with suppress(RuntimeError):  # its loop has ended, and it with that
-                waiter.wake()
+            woken = [wake for run in (*runs, "") for wake in self._waiters.get(run, ())]
+        for wake in woken:
+            with suppress(RuntimeError):  # the loop of the one who waits has ended
+                wake()
 
     def journal(self) -> Journal:
         """The journal, open for reading in this thread; opened again where its file was replaced. Raises NotFound while
@@ -205,15 +207,6 @@ class Follower:
         for told in self._listeners:
             told(changed)
         self._wake(changed)
-
-
-class _Waiter:
-    """A caller that waits; ``wake`` may be called from any thread."""
-
-    __slots__ = ("wake",)
-
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self.wake = wake
 
 
 def _identity(state: str) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from planrunner.app.follow.feed import Seen
+from planrunner.app.follow.positions import read_kept
 from planrunner.machine.events import (
     AttemptEnded,
     BudgetExtended,
@@ -100,7 +101,7 @@ class Measures:
         self.since = 0.0
         self._counters: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, Histogram]] = {}
-        self._values: dict[tuple[str, str], set[str]] = {}
+        self._values: dict[str, set[str]] = {}
 
     def counters(self) -> Iterator[tuple[str, list[tuple[Labels, float]]]]:
         """Each counter with its values."""
@@ -187,7 +188,7 @@ class Measures:
 
     def _bounded(self, label: str, value: str) -> str:
         """The value, or ``other`` for one beyond the most that are counted apart: projects name plans freely."""
-        known = self._values.setdefault((label, ""), set())
+        known = self._values.setdefault(label, set())
         if value not in known and len(known) >= MOST:
             return "other"
         known.add(value)
@@ -195,8 +196,15 @@ class Measures:
 
     def _known(self, labels: list[list[str]]) -> Labels:
         for label, value in labels:
-            self._values.setdefault((label, ""), set()).add(value)
+            self._values.setdefault(label, set()).add(value)
         return tuple((label, value) for label, value in labels)
+
+
+def kept_measures(state: str) -> Measures:
+    """The measures of a state directory as the process that counts last kept them. Raises StorageFailed."""
+    measures = Measures()
+    measures.restore(read_kept(state, measures.name))
+    return measures
 
 
 def _run_started(measures: Measures, seen: Seen, _: Any) -> None:

@@ -22,7 +22,7 @@ def exporters(
     standing: Callable[[], Standing],
     may: Callable[[], bool],
 ) -> Exporters:
-    """As ``telemetry.exporters``, with the libraries there."""
+    """What sends the telemetry of a project. ``may`` is asked before metrics are sent."""
     quieten()
     sender = resource(telemetry.service, project)
     traces = metrics = None

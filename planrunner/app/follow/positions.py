@@ -39,11 +39,9 @@ class Positions:
     def __init__(self, state: str) -> None:
         check_state(state)
         self._path = os.path.join(state, FILE)
-        if os.path.islink(self._path):
-            raise StorageFailed(f"`{self._path}` is a symbolic link, which is not followed", "move it away")
         try:
             self._connection = self._opened()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
 
     def read(self, reader: str) -> tuple[dict[str, int], Json]:
@@ -100,7 +98,7 @@ class Positions:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: sqlite3.Error) -> StorageFailed:
+    def _failed(self, error: Exception) -> StorageFailed:
         return StorageFailed(f"`{self._path}` failed: {error}", "free some space, or move the file away")
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from planrunner.app.follow.feed import Feed, Reader
 from planrunner.app.follow.follower import Follower
-from planrunner.app.follow.measures import Measures
-from planrunner.app.follow.positions import read_kept
+from planrunner.app.follow.measures import Measures, kept_measures
 from planrunner.app.follow.standing import Standing, standing_of
-from planrunner.app.follow.telemetry import OFF, exporters, telemetry_of
+from planrunner.app.follow.telemetry import Exporters, otlp, telemetry_of
 from planrunner.app.notices.outlet import Sender, outlets
+from planrunner.app.queue import asking
+from planrunner.journal.workspace import find_project, find_state
 from planrunner.safety.project import read_data
 
 Json = Any
@@ -42,11 +45,14 @@ class Reporting:
         readers: list[Reader] = [self.measures]
         readers += outlets(settings.get("notify") or (), Sender(place.name, place.address), place.say)
         telemetry = telemetry_of(settings)
-        self._exporters = exporters(telemetry, place.name, self.measures, self.standing, lambda: self.feed.is_at_work)
+        self._exporters = Exporters()
+        if telemetry.is_on:
+            self._exporters = otlp().exporters(
+                telemetry, place.name, self.measures, self.standing, lambda: self.feed.is_at_work
+            )
         if self._exporters.traces is not None:
             readers.append(self._exporters.traces)
-        self.feed = Feed(follower, readers)
-        self.sends = telemetry != OFF
+        self.feed: Feed = Feed(follower, readers)
 
     def start(self) -> None:
         """Begin."""
@@ -70,11 +76,7 @@ class Reporting:
 
     def counted(self) -> Measures:
         """The measures up to a second ago, also where another process counts."""
-        if self.feed.is_at_work:
-            return self.measures
-        measures = Measures()
-        measures.restore(read_kept(self._follower.state, measures.name))
-        return measures
+        return self.measures if self.feed.is_at_work else kept_measures(self._follower.state)
 
     def standing(self) -> Standing:
         """How the project stands this moment."""
@@ -86,3 +88,12 @@ class Reporting:
         metrics = self._exporters.metrics
         more = {"metrics": metrics.problem} if metrics is not None and metrics.problem else {}
         return {**self.feed.problems, **more}
+
+
+@contextmanager
+def reported(state: str | None, say: Callable[[str], None]) -> Iterator[Reporting]:
+    """The reporting of the project of the caller, which is not started. Raises as ``Reporting``."""
+    root, there = find_project(None), find_state(None, state)
+    place = Place(os.path.basename(root), root, "", say, lambda: asking.overview(there).counts)
+    with Follower(there) as follower:
+        yield Reporting(place, follower)

@@ -9,11 +9,10 @@ from typing import NamedTuple
 from planrunner.app.follow.measures import Labels
 from planrunner.app.follow.summaries import Summaries
 from planrunner.app.follow.summary import Summary
+from planrunner.app.history.show import STATUSES
 
 Gauges = dict[str, tuple[str, list[tuple[Labels, float]]]]
 """Name → what it says, and its values by labels."""
-
-STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
 
 
 class Standing(NamedTuple):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.follow.folds import Folds
-from planrunner.app.follow.summary import Summary
+from planrunner.app.follow.summary import Summary, summary_object
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Ended, Head, no_match
+from planrunner.views.documents import listing
+
+Json = Any
 
 
 class RunFilter(NamedTuple):
@@ -59,6 +62,11 @@ class Page(NamedTuple):
     runs: tuple[Summary, ...]
     after: int | None
     newest: int
+
+
+def page_document(page: Page, counts: dict[str, int]) -> dict[str, Json]:
+    """A page as programs read it; ``after`` is null after the last one. ``counts`` are of all runs."""
+    return listing("runs", map(summary_object, page.runs), after=page.after, newest=page.newest, counts=counts)
 
 
 class Summaries:

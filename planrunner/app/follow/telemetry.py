@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from planrunner.app.follow.measures import Measures
-from planrunner.app.follow.standing import Standing
 from planrunner.errors import UsageError
 from planrunner.plan.expressions.quantities import parse_duration
 
@@ -44,7 +42,8 @@ def telemetry_of(settings: Mapping[str, Json]) -> Telemetry:
     """What the settings of a project and the variables of this process say. Without a section and without an address in
     a variable nothing is sent, nor where ``OTEL_SDK_DISABLED`` is true."""
     section = settings.get("telemetry")
-    if is_disabled() or (section is None and not any(os.environ.get(name) for name in _SWITCH)):
+    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_disabled or (section is None and not any(os.environ.get(name) for name in _SWITCH)):
         return OFF
     section = section or {}
     address = str(section.get("endpoint") or ENDPOINT).rstrip("/")
@@ -54,11 +53,6 @@ def telemetry_of(settings: Mapping[str, Json]) -> Telemetry:
         str(section.get("service") or "planrunner"),
         _interval(section.get("interval")),
     )
-
-
-def is_disabled() -> bool:
-    """Whether ``OTEL_SDK_DISABLED`` turns telemetry off."""
-    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def _address(section: Mapping[str, Json], what: str, address: str) -> str | None:
@@ -83,20 +77,10 @@ class Exporters(NamedTuple):
     metrics: Any = None
 
 
-def exporters(
-    telemetry: Telemetry,
-    project: str,
-    measures: Measures,
-    standing: Callable[[], Standing],
-    may: Callable[[], bool],
-) -> Exporters:
-    """What sends the telemetry of a project. Raises UsageError where the libraries are not installed."""
-    if not telemetry.is_on:
-        return Exporters()
+def otlp() -> Any:
+    """The module that makes exporters. Raises UsageError where its libraries are not installed."""
     try:
-        made = import_module("planrunner.app.follow.otlp")
+        return import_module("planrunner.app.follow.otlp")
     except ImportError as error:
         what = f"telemetry needs the extra `telemetry`: pip install 'planrunner[telemetry]' ({error})"
         raise UsageError(what) from None
-    exporting: Exporters = made.exporters(telemetry, project, measures, standing, may)
-    return exporting

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Query
 from pydantic import Field
 
-from planrunner.app.follow.documents import page_document
-from planrunner.app.follow.summaries import RunFilter
+from planrunner.app.follow.summaries import RunFilter, page_document
 from planrunner.app.history.calls import called, calls_document
 from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task

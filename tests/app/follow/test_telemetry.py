@@ -18,6 +18,7 @@ from planrunner.app.follow.positions import Positions
 from planrunner.app.follow.reporting import Place, Reporting
 from planrunner.app.people.gates import vote
 from planrunner.app.runs.host import Host
+from planrunner.errors import StorageFailed
 from planrunner.machine.identities import read_traceparent, run_identity
 
 Run = Callable[..., str]
@@ -195,6 +196,14 @@ def test_one_of_two_processes_exports(
 def test_a_traceparent_is_read_as_the_standard_says(text: str, known: bool) -> None:
     assert (read_traceparent(text) is not None) is known
     assert not known or str(read_traceparent(text))[3:] == OUTSIDE[3:]
+
+
+def test_positions_are_not_kept_where_a_link_leads(project: Path, run: Run) -> None:
+    run("quick")
+    (project / ".planrunner" / "follow.db").symlink_to(project / "elsewhere")
+    with pytest.raises(StorageFailed, match="symbolic links"):
+        Positions(str(project / ".planrunner"))
+    assert not (project / "elsewhere").exists()
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the positions move", "after they moved"])
