@@ -7,20 +7,16 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planrunner.errors import PlanrunnerError
 from planrunner.service.access import Access
 from planrunner.service.context import Visitor
 from planrunner.service.problems import Problem, answer, problem_of
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("planrunner.service")
 
@@ -65,7 +61,7 @@ class Limits(NamedTuple):
 class Guard:
     """An ASGI application around another one."""
 
-    def __init__(self, app: App, access: Access, hosts: Iterable[str], limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, access: Access, hosts: Iterable[str], limits: Limits) -> None:
         self._app = app
         self._access = access
         self._hosts = frozenset(hosts)

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planrunner.service.problems import API, Problem
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST = 2000
 """Answers that are kept."""
@@ -37,7 +33,7 @@ class _Kept(NamedTuple):
 class Idempotency:
     """An ASGI application around another one. The visitor stands in the scope already (``Guard``)."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
 
@@ -75,10 +71,10 @@ def _key_of(scope: Scope) -> str:
     """The key of a request that changes something through the API. Raises Problem 400 for one that is too long."""
     if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(API):
         return ""
-    given = next((value for name, value in scope["headers"] if name == b"idempotency-key"), b"")
+    given = Headers(scope=scope).get("idempotency-key", "")
     if len(given) > LONGEST:
         raise Problem(400, f"an idempotency key has at most {LONGEST} characters")
-    return str(given.decode("latin-1"))
+    return given
 
 
 def _visitor_of(scope: Scope) -> str:

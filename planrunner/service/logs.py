@@ -10,10 +10,12 @@ import time
 import traceback
 from typing import Any, TextIO
 
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from planrunner.errors import UsageError
 from planrunner.machine.identities import read_traceparent
 from planrunner.redaction import masked_data
-from planrunner.service.guard import App, Message, Receive, Scope, Send
 from planrunner.views.status import rfc3339
 
 Json = Any
@@ -61,7 +63,7 @@ class Logged:
     """An ASGI application around another one, which logs each request once it is answered. The query is left out: it
     may hold what people type."""
 
-    def __init__(self, app: App, log: Log) -> None:
+    def __init__(self, app: ASGIApp, log: Log) -> None:
         self._app = app
         self._log = log
 
@@ -119,8 +121,8 @@ def _who(scope: Scope) -> dict[str, Json]:
 
 def _trace(scope: Scope) -> dict[str, str]:
     """The trace that the client is in."""
-    given = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
-    identity = read_traceparent(given.decode("latin-1")) if given else None
+    given = Headers(scope=scope).get("traceparent", "")
+    identity = read_traceparent(given) if given else None
     return {} if identity is None else {"trace": f"{identity.trace:032x}"}
 
 
