@@ -86,7 +86,7 @@ class Guard:
         except PlanrunnerError as error:
             await _refuse(problem_of(error), scope, headers, sending, receive)
         except (TimeoutError, _Over):
-            _cut(scope)
+            await _cut(scope)
         except Exception as error:
             problem_of_body = sending.receiving and sending.receiving.problem
             if not problem_of_body:
@@ -168,16 +168,17 @@ def _unknown() -> None:
     """Whose process connected, where the server does not tell."""
 
 
-def _cut(scope: Scope) -> None:
-    """End a connection whose client takes nothing, with whatever was to be sent to it."""
+async def _cut(scope: Scope) -> None:
+    """End a connection whose client takes nothing or may see no more, with whatever was to be sent to it."""
     abort = scope.get("state", {}).get("abort")
     if abort is not None:
         abort()
+        await asyncio.sleep(0)  # the server learns that it has ended, and does not take the answer for an unfinished one
 
 
 async def _refuse(problem: Problem, scope: Scope, headers: dict[str, str], sending: _Sending, receive: Receive) -> None:
     if sending.begun:
-        _cut(scope)
+        await _cut(scope)
         return
     sending.receiving = None
     refusal = answer(problem, scope["path"], headers.get("accept", ""))

@@ -205,7 +205,7 @@ def test_a_missing_extra_is_named() -> None:
 
 READING = {
     ("POST", "/plans/validate"), ("POST", "/plans/preview"), ("POST", "/plans/complete"), ("POST", "/plans/format"),
-    ("POST", "/plans/fix"), ("POST", "/look"), ("POST", "/suggest"), ("POST", "/reformat"), ("POST", "/sign-out"),
+    ("POST", "/plans/fix"), ("POST", "/look"), ("POST", "/sign-out"),
     ("POST", "/rerun/preview"), ("POST", "/rollback/preview"), ("POST", "/revise/preview"),
 }  # fmt: skip
 """Requests with a body that change nothing of a project."""

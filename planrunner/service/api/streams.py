@@ -1,120 +1,162 @@
 """What goes on, as server-sent events: entries of a run, changes of all runs, and what a task writes.
 
 Nothing is queued for a reader: each reads from the journal at its own pace, from where it was. A reader that is cut off
-reads on with ``Last-Event-ID``.
+reads on with ``Last-Event-ID``. A stream with nothing to say sends an empty line now and then, at which the guard looks
+whether its reader may still read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import codecs
+import json
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import Log, Look, logs, look, read_log
 from planrunner.errors import NotFound
 from planrunner.journal.stores import open_journal
-from planrunner.service.access import Access
 from planrunner.service.api.answers import Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower
-from planrunner.service.pieces import Pieces, message
+from planrunner.views.progress.jsonl import entry_object
 
 Json = Any
 
-LOOK = 2.0
-"""Seconds between two looks at whether the token of a reader still holds. A silent stream says then that it lives."""
+SILENCE = 2.0
+"""Seconds after which a stream with nothing to say sends an empty line."""
+ENTRIES = 64
+"""Entries of a piece at most."""
+PIECES = 256
+"""Pieces that are kept, of ``LARGEST`` characters at most each."""
+LARGEST = 100_000
 BREATH = 0.02
 """Seconds between two pieces for one reader: a run that is quick comes in fewer pieces, and other readers have their
 turn."""
 GROWTH = 0.2
 """Seconds between two looks at a log that grows."""
 
+_EMPTY = ":\n\n"
 _OPENING = "retry: 2000\n: read on with Last-Event-ID; a reader that takes nothing for 20 seconds is cut off\n\n"
 _EVENTS: dict[int | str, dict[str, Json]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
 
 router = api_router("streams")
+
+
+class Piece(NamedTuple):
+    """Consecutive entries as events; ``last`` is the number of the last one, that after which they begin if there is
+    none."""
+
+    last: int
+    text: str
+
+
+class Pieces:
+    """Entries of runs as the text of streams, made once for all who read the same piece. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str, int], Piece] = OrderedDict()
+        self._making = [threading.Lock() for _ in range(16)]
+        """A piece is made by one thread: all readers of a run go on from the same entries then."""
+
+    def kept(self, follower: Follower, run: str, after: int) -> Piece | None:
+        """The piece after an entry, where it was made before."""
+        with self._lock:
+            found = self._kept.get((follower.state, run, after))
+            if found is not None:
+                self._kept.move_to_end((follower.state, run, after))
+            return found
+
+    def made(self, follower: Follower, run: str, after: int) -> Piece:
+        """The piece after an entry; an empty one where there is nothing yet. Raises what the journal raises."""
+        with self._making[hash((run, after)) % len(self._making)]:
+            return self.kept(follower, run, after) or self._make(follower, run, after)
+
+    def _make(self, follower: Follower, run: str, after: int) -> Piece:
+        objects = [entry_object(entry) for entry in follower.read(run, after, ENTRIES)]
+        if not objects:
+            return Piece(after, "")
+        piece = Piece(objects[-1]["seq"], "".join(_message(each, each["seq"]) for each in objects))
+        if len(piece.text) <= LARGEST:
+            with self._lock:
+                self._kept[follower.state, run, after] = piece
+                while len(self._kept) > PIECES:
+                    self._kept.popitem(last=False)
+        return piece
+
+
 _pieces = Pieces()
 
 
-class Reader(NamedTuple):
-    """Who reads a stream. ``after`` is where it begins: the number of the last event that was read."""
-
-    visitor: Visitor
-    access: Access
-    after: int
-
-    def may_go_on(self) -> bool:
-        """Whether the token of the reader still holds."""
-        return self.access.holds(self.visitor)
+def _message(data: Json, number: int, kind: str = "") -> str:
+    """An event of a stream: its id, its type where it has one, and its data."""
+    name = f"event: {kind}\n" if kind else ""
+    return f"id: {number}\n{name}data: {json.dumps(data, separators=(',', ':'), default=str)}\n\n"
 
 
-async def the_reader(
-    request: Request,
-    visitor: HereVisitor,
+async def the_beginning(
     after: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
     last: Annotated[str, Header(alias="Last-Event-ID", max_length=30)] = "",
-) -> Reader:
-    """Who reads, and from where: what the browser says of itself when it connects again goes before the address."""
-    start = int(last) if last.isascii() and last.isdecimal() else after
-    return Reader(visitor, request.app.state.access, start)
+) -> int:
+    """The number of the last event that was read: what the browser says of itself when it connects again goes before
+    the address."""
+    return int(last) if last.isascii() and last.isdecimal() else after
 
 
-HereReader = Annotated[Reader, Depends(the_reader)]
+After = Annotated[int, Depends(the_beginning)]
 
 
 @router.get("/runs/{run}/events/stream", response_class=StreamingResponse, responses=_EVENTS)
 async def stream_events(
-    reader: HereReader, project: HereProject, follower: HereFollower, run: Name
+    visitor: HereVisitor, project: HereProject, follower: HereFollower, run: Name, after: After
 ) -> StreamingResponse:
     """Stream the events of a run from the beginning, or after `Last-Event-ID`, as they become durable. The id of each
     is its number, its data the entry."""
     known = follower.summaries.last_seq(run) > 0
     found = run if known else await asyncio.to_thread(_run_id, project, run)
-    return _streaming(_entries(reader, follower, found))
+    return _streaming(_entries(follower, found, after))
 
 
 @router.get("/changes", response_class=StreamingResponse, responses=_EVENTS)
-async def stream_changes(reader: HereReader, project: HereProject, follower: HereFollower) -> StreamingResponse:
+async def stream_changes(visitor: HereVisitor, project: HereProject, follower: HereFollower) -> StreamingResponse:
     """Stream a message whenever runs change: the number of runs of each status, and of the newest run."""
-    return _streaming(_changes(reader, follower))
+    return _streaming(_changes(follower))
 
 
 @router.get("/runs/{run}/log/stream", response_class=StreamingResponse, responses=_EVENTS)
 async def stream_log(
-    reader: HereReader,
+    visitor: HereVisitor,
     project: HereProject,
     run: Name,
+    after: After,
     task: Annotated[str, Query(min_length=1, max_length=500)],
     attempt: Annotated[int | None, Query(ge=1, lt=1 << 31)] = None,
 ) -> StreamingResponse:
     """Stream what an attempt of a task writes, the latest one unless another is named. The id of each event is the
     number of bytes read; `end` follows the last one."""
-    watched = _Watched(reader.visitor, project, run, task, attempt)
+    watched = _Watched(visitor, project, run, task, attempt)
     found = await asyncio.to_thread(watched.log)
-    return _streaming(_written(reader, watched, found))
+    return _streaming(_written(watched, found, after))
 
 
 def _streaming(events: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterator[str]:
-    after, checked = reader.after, time.monotonic()
+async def _entries(follower: Follower, run: str, after: int) -> AsyncIterator[str]:
     yield _OPENING
     while True:
-        if time.monotonic() - checked > LOOK:
-            checked = time.monotonic()
-            if not reader.may_go_on():
-                return
         piece = _pieces.kept(follower, run, after)
         if piece is None:
             piece = await asyncio.to_thread(_pieces.made, follower, run, after)
@@ -124,30 +166,28 @@ async def _entries(reader: Reader, follower: Follower, run: str) -> AsyncIterato
             await asyncio.sleep(BREATH)
             continue
         try:
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(SILENCE):
                 if not await follower.beyond(run, after):
                     return
         except TimeoutError:
-            yield ":\n\n"
+            yield _EMPTY
 
 
-async def _changes(reader: Reader, follower: Follower) -> AsyncIterator[str]:
+async def _changes(follower: Follower) -> AsyncIterator[str]:
     summaries = follower.summaries
     yield _OPENING
-    while reader.may_go_on():
+    while True:
         version = summaries.version
         counts = await asyncio.to_thread(summaries.counts)
-        yield message({"counts": counts, "newest": summaries.newest}, version)
+        yield _message({"counts": counts, "newest": summaries.newest}, version)
         while True:
             try:
-                async with asyncio.timeout(LOOK):
+                async with asyncio.timeout(SILENCE):
                     if not await follower.changed(version):
                         return
                 break
             except TimeoutError:
-                if not reader.may_go_on():
-                    return
-                yield ":\n\n"
+                yield _EMPTY
 
 
 class _Watched(NamedTuple):
@@ -176,25 +216,24 @@ class _Watched(NamedTuple):
         return last, not grows
 
 
-async def _written(reader: Reader, watched: _Watched, found: tuple[Log, bool]) -> AsyncIterator[str]:
+async def _written(watched: _Watched, found: tuple[Log, bool], after: int) -> AsyncIterator[str]:
     log, over = found
-    after, checked = reader.after, time.monotonic()
+    looked = time.monotonic()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     yield _OPENING
     while True:
         piece = await asyncio.to_thread(_piece, log, after)
         if piece:
             after += len(piece)
-            yield message({"task": log.task, "attempt": log.attempt, "text": decoder.decode(piece)}, after)
+            yield _message({"task": log.task, "attempt": log.attempt, "text": decoder.decode(piece)}, after)
             continue
         if over:
-            yield message({"task": log.task, "attempt": log.attempt}, after, "end")
+            yield _message({"task": log.task, "attempt": log.attempt}, after, "end")
             return
         await asyncio.sleep(GROWTH)
-        if time.monotonic() - checked > 1.0:
-            checked = time.monotonic()
-            if not reader.may_go_on():
-                return
+        if time.monotonic() - looked > 1.0:
+            looked = time.monotonic()
+            yield _EMPTY
             log, over = await asyncio.to_thread(watched._replace(attempt=log.attempt).log)
 
 

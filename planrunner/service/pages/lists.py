@@ -1,15 +1,13 @@
-"""The list of runs, the way to a run, a plan or a gate by its name, and the stream that keeps lists live."""
+"""The list of runs, and the way to a run, a plan or a gate by its name."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, RedirectResponse
 
-from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.files import plan_paths
 from planrunner.service.context import HereProject, HereVisitor
@@ -95,22 +93,3 @@ def place_of(name: str, summaries: Summaries, plans: list[str]) -> str:
 def _is_plan(path: str, name: str) -> bool:
     last = path.rpartition("/")[2]
     return name in (last, last.partition(".")[0]) or path.endswith(f"/{name}")
-
-
-@router.get("/live")
-async def live(
-    request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower
-) -> StreamingResponse:
-    """A line for each change of the runs of a project, as server-sent events; a page that shows a list asks for itself
-    again then."""
-    return StreamingResponse(_changes(request, follower), media_type="text/event-stream")
-
-
-async def _changes(request: Request, follower: Follower) -> AsyncIterator[str]:
-    version = follower.summaries.version
-    yield f"retry: 2000\ndata: {version}\n\n"
-    while await follower.changed(version):
-        version = follower.summaries.version
-        yield f"data: {version}\n\n"
-        if await request.is_disconnected():
-            return

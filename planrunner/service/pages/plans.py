@@ -15,7 +15,6 @@ from planrunner.app.drafts.beginnings import begun
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.edit import (
     LARGEST,
-    complete,
     fixed,
     formatted,
     is_there,
@@ -55,12 +54,6 @@ class TextOfPlan(BaseModel):
     path: str = Field(max_length=4096)
     text: str = Field(max_length=LARGEST)
     run: str = Field(default="", max_length=200)
-
-
-class PlaceInText(TextOfPlan):
-    """A place in a text, in characters as Python counts them."""
-
-    offset: int = Field(ge=0)
 
 
 # The list
@@ -232,18 +225,3 @@ def look_again(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> 
         "graph": seen.sketch is not None,
         "preview": bool(values["facts"]),
     }
-
-
-@router.post("/suggest")
-def suggest(project: HereProject, visitor: HereVisitor, said: PlaceInText) -> dict[str, Json]:
-    """What may be written at a place of a text."""
-    with behalf(visitor, project):
-        found = complete(said.path, said.text, said.offset)
-    return {"start": found.start, "end": found.end, "words": [each._asdict() for each in found.words]}
-
-
-@router.post("/reformat")
-def reformat(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> dict[str, str]:
-    """A text in canonical form."""
-    with behalf(visitor, project), working():
-        return {"text": formatted(said.path, plain(said.text))}

@@ -154,7 +154,7 @@
   $('[value=tidy]')?.addEventListener('click', async event => {
     event.preventDefault();
     try {
-      const said = await ask(form.dataset.look.replace(/look$/, 'reformat'), {path: form.dataset.path, text: area.value});
+      const said = await ask(form.dataset.api + '/format', {path: form.dataset.path, text: area.value});
       if (said.text !== area.value) write(0, area.value.length, said.text);
     } catch { leaving = true; form.requestSubmit(event.target); }
   });
@@ -178,7 +178,7 @@
     query?.abort();
     const mine = query = new AbortController(), text = area.value, at = area.selectionStart;
     try {
-      const said = await ask(form.dataset.suggest, {path: form.dataset.path, text, offset: points(text.slice(0, at))}, mine.signal);
+      const said = await ask(form.dataset.api + '/complete', {path: form.dataset.path, text, offset: points(text.slice(0, at))}, mine.signal);
       if (mine !== query || text !== area.value || at !== area.selectionStart) return;
       if (!said.words.length || (!asked && said.start === said.end)) return hide();
       const chars = [...text];
@@ -203,8 +203,8 @@
   }
   function accept() {
     const word = offers.words[chosen], {start, end} = offers;
-    hide(); write(start, end, word.text || word.word);
-    if (word.kind === 'key' || (word.text || '').endsWith('.')) { hide(); clearTimeout(wait); wait = setTimeout(() => suggest(true), 150); }
+    hide(); write(start, end, word.text);
+    if (word.kind === 'key' || word.text.endsWith('.')) { hide(); clearTimeout(wait); wait = setTimeout(() => suggest(true), 150); }
   }
   function suggestSoon() {
     clearTimeout(wait);
