@@ -173,7 +173,7 @@ async def _cut(scope: Scope) -> None:
     abort = scope.get("state", {}).get("abort")
     if abort is not None:
         abort()
-        await asyncio.sleep(0)  # the server learns that it has ended, and does not take the answer for an unfinished one
+        await asyncio.sleep(0)  # the server learns of the end, and does not complain of an unfinished answer
 
 
 async def _refuse(problem: Problem, scope: Scope, headers: dict[str, str], sending: _Sending, receive: Receive) -> None:
