@@ -11,11 +11,11 @@ from planrunner import __version__
 from planrunner.service import health, metrics
 from planrunner.service.api import routers as api
 from planrunner.service.context import Project
-from planrunner.service.drafting import Drafts
 from planrunner.service.following import Followers
 from planrunner.service.pages import compare as compare_pages
-from planrunner.service.pages import drafts, entry, inbox, knowledge, lists, queue, run, start
+from planrunner.service.pages import drafts, editor, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
+from planrunner.service.plans import Drafts
 from planrunner.service.problems import catch_problems
 from planrunner.service.scopes import tell_scopes
 from planrunner.service.stories import Stories
@@ -31,6 +31,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     drafts.router,
     plan_pages.router,
+    editor.router,
     run.router,
     start.router,
     compare_pages.router,

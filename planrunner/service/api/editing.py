@@ -9,7 +9,7 @@ from pydantic import Field
 from planrunner.app.plans import edit
 from planrunner.service.api.answers import Answer, Body, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, behalf
-from planrunner.service.desk import working
+from planrunner.service.plans import checking
 from planrunner.views.documents import document_of, listing
 
 Json = Any
@@ -50,14 +50,14 @@ def complete(body: Cursor, visitor: HereVisitor, project: HereProject) -> Answer
 @router.post("/plans/format", responses=_TEXT)
 def fmt(body: Written, visitor: HereVisitor, project: HereProject) -> Answer:
     """Give a text in canonical form, as `planrunner fmt` writes it."""
-    with behalf(visitor, project), working():
+    with behalf(visitor, project), checking():
         return Answer(_text(body, edit.formatted(body.path, body.text)))
 
 
 @router.post("/plans/fix", responses=_TEXT)
 def fix(body: Mending, visitor: HereVisitor, project: HereProject) -> Answer:
     """Give a text with the fixes of its findings, as `planrunner lint --fix` writes it."""
-    with behalf(visitor, project), working():
+    with behalf(visitor, project), checking():
         return Answer(_text(body, edit.fixed(body.path, body.text, body.which)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Annotated, Any
 
 from fastapi import Depends
@@ -19,7 +18,7 @@ from planrunner.jsontext import write_json
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
 from planrunner.service.launch import HereLauncher, Order
-from planrunner.service.plan_paths import plan_of
+from planrunner.service.plans import HereDrafts, checking, plan_of
 from planrunner.service.problems import Problem, require_own_address
 from planrunner.views.documents import document_of, listing
 from planrunner.views.draft import Shown, draft_document
@@ -104,7 +103,7 @@ def replace(body: Saved, visitor: Runner, project: HereProject) -> Answer:
 @router.post("/plans/validate", responses=_FINDINGS)
 def validate(body: Text, visitor: HereVisitor, project: HereProject) -> Answer:
     """Check a text without writing it."""
-    with behalf(visitor, project):
+    with behalf(visitor, project), checking():
         return Answer(edit.look_object(edit.look(body.path, body.written())))
 
 
@@ -119,19 +118,11 @@ def preview(body: Chosen, visitor: HereVisitor, project: HereProject) -> Answer:
 
 
 @router.post("/plans/draft", responses=shaped("The draft, with what it may do.", "plan"))
-def draft_plan(body: Goal, visitor: Runner, project: HereProject) -> Answer:
+def draft_plan(body: Goal, visitor: Runner, project: HereProject, drafts: HereDrafts) -> Answer:
     """Draft a plan for a goal; nothing runs but the model that writes it."""
-    if not _drafting.acquire(blocking=False):
-        raise Problem(429, "two plans are being drafted already", "wait for one", headers={"retry-after": "30"})
-    try:
-        with behalf(visitor, project):
-            made = draft(DraftRequest(body.goal, edit.place_of(body.path), body.model, state=project.state), Silent())
-            return Answer(_draft_document(made, write_draft(made) if body.save else ""))
-    finally:
-        _drafting.release()
-
-
-_drafting = threading.BoundedSemaphore(2)
+    with drafts.turn(), behalf(visitor, project):
+        made = draft(DraftRequest(body.goal, edit.place_of(body.path), body.model, state=project.state), Silent())
+        return Answer(_draft_document(made, write_draft(made) if body.save else ""))
 
 
 @router.get("/plans/{path:path}/graph", responses=shaped("Nodes and edges.", "nodes", "edges"))

@@ -17,7 +17,7 @@ from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
 from planrunner.service.following import HereFollower
 from planrunner.service.launch import HereLauncher, Order
-from planrunner.service.plan_paths import plan_of
+from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem
 from planrunner.views.budget import budget_document
 from planrunner.views.digest import digest_object

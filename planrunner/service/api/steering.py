@@ -15,7 +15,7 @@ from planrunner.app.runs.rollback import RollbackRequest, planned_document
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.launch import HereLauncher
-from planrunner.service.plan_paths import plan_of
+from planrunner.service.plans import plan_of
 from planrunner.service.steered import steered
 from planrunner.views.documents import document_of
 from planrunner.views.revision import declined_document, proposal_object, revision_object

@@ -19,7 +19,7 @@ from planrunner.service.context import HereProject, HereVisitor, Project, Runner
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher, Order
-from planrunner.service.plan_paths import plan_of
+from planrunner.service.plans import plan_of
 from planrunner.service.promised import begun_or_queued
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written

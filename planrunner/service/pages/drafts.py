@@ -8,7 +8,7 @@ import time
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.drafts.beginnings import BEGINNINGS
@@ -17,25 +17,16 @@ from planrunner.app.plans.edit import is_there
 from planrunner.errors import PlanrunnerError
 from planrunner.safety.roster import roster_or_none
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, behalf
-from planrunner.service.desk import Alert, Draft, shown_editor
-from planrunner.service.drafting import Drafting, Drafts
 from planrunner.service.following import HereFollower, Reader, framed
 from planrunner.service.forms import HereForm
+from planrunner.service.pages.editor import Alert, Draft, shown_editor
+from planrunner.service.plans import Drafting, HereDrafts
 from planrunner.views.page.render import rendered
 
 router = APIRouter(prefix="/{project}/draft", include_in_schema=False)
 
 WITHOUT = "-"
 """What the form says for a draft without a model."""
-
-
-def the_drafts(request: Request) -> Drafts:
-    """The drafts of the service."""
-    drafts: Drafts = request.app.state.drafts
-    return drafts
-
-
-HereDrafts = Annotated[Drafts, Depends(the_drafts)]
 
 
 @router.get("", response_class=HTMLResponse)

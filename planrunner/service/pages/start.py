@@ -25,7 +25,7 @@ from planrunner.service.context import HereProject, HereVisitor, Project, Runner
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
 from planrunner.service.launch import HereLauncher, Order
-from planrunner.service.plan_paths import plan_of
+from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.fields import given_of
 from planrunner.views.page.forecast import forecast

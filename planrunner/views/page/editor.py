@@ -15,6 +15,7 @@ from planrunner.views.findings import findings_data
 from planrunner.views.page.code import SEVERITIES, note_text
 from planrunner.views.page.figures import count
 from planrunner.views.page.forecast import Fact
+from planrunner.views.revision import Revision
 
 Json = Any
 
@@ -66,6 +67,19 @@ class RevisionView(NamedTuple):
     problem: str = ""
     own: bool = False
     reason: str = ""
+
+
+def revised_tasks(made: Revision) -> tuple[tuple[str, str, str, str], ...]:
+    """Each task with how it is shown and what becomes of it, the stale ones first."""
+    again = set(made.again)
+    return (
+        *(("run", "retry", task, "runs again") for task in made.again),
+        *(("gate", "gate", task, "is asked again") for task in made.asked_again if task not in again),
+        *(("add", "add", task, "is added and runs") for task in made.new if task not in again),
+        *(("wait", "doubt", task, "is compared at its turn") for task in made.perhaps if task not in again),
+        *(("off", "off", task, "is left out") for task in made.gone),
+        *(("ok", "ok", task, "keeps its result") for task in made.kept),
+    )
 
 
 def marked(text: str) -> Markup:

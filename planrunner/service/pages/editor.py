@@ -1,53 +1,54 @@
-"""The editor's desk: what the page of a plan shows, made of a text, its file and the run that it revises."""
+"""The plan editor: what its page shows of a text, its file and the run that it revises; and its buttons: check, format,
+fix, save, revise."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 
+from planrunner.app.drafts.beginnings import begun
 from planrunner.app.people.admission import review
-from planrunner.app.plans.edit import Look, PlanText, converted, envelope_of, look, place_of, plain, read_text
-from planrunner.app.runs.revise import ReviseRequest, preview, run_plan
+from planrunner.app.plans.edit import (
+    LARGEST,
+    Look,
+    PlanText,
+    converted,
+    envelope_of,
+    fixed,
+    formatted,
+    is_there,
+    look,
+    place_of,
+    plain,
+    read_text,
+    save_text,
+)
+from planrunner.app.queue.asking import take_up
+from planrunner.app.runs.revise import ReviseRequest, preview, revise, run_plan
 from planrunner.diagnostics import Diagnostic
-from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
 from planrunner.safety.trust import why_drafted
-from planrunner.service.context import Project, Visitor
-from planrunner.service.following import Reader, framed
-from planrunner.service.problems import Problem
+from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.following import HereFollower, Reader, framed
+from planrunner.service.forms import HereForm
+from planrunner.service.plans import checking
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
 from planrunner.views.page.difference import difference as compared
-from planrunner.views.page.editor import RevisionView, editor_parts, notes_data
+from planrunner.views.page.editor import RevisionView, editor_parts, notes_data, revised_tasks
 from planrunner.views.page.forecast import forecast
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import part, rendered
 from planrunner.views.page.sketch import sketch
-from planrunner.views.revision import Revision
 
 Json = Any
 
-AT_ONCE = 2
-"""Texts that are checked at the same time; each takes a processor."""
-PATIENCE = 10.0
-"""Seconds that a text waits for its turn."""
-
-_turns = threading.BoundedSemaphore(AT_ONCE)
-
-
-@contextmanager
-def working() -> Iterator[None]:
-    """A turn to check a text. Raises Problem 503 where none comes in time."""
-    if not _turns.acquire(timeout=PATIENCE):
-        raise Problem(503, "too many texts are checked at once", "try again in a moment", headers={"retry-after": "2"})
-    try:
-        yield
-    finally:
-        _turns.release()
+router = APIRouter(prefix="/{project}", include_in_schema=False)
 
 
 class Alert(NamedTuple):
@@ -105,7 +106,7 @@ def draft_of(path: str, run: str, own: bool) -> Draft:
 def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object]:
     """The values of ``plan.html``. Acts within ``behalf``."""
     started = time.monotonic()
-    with working():
+    with checking():
         seen = look(draft.path, draft.text)
         values = panels(seen, draft)
     saved = _saved(draft.path)
@@ -231,18 +232,127 @@ def revision_view(draft: Draft, seen: Look) -> RevisionView:
     if not made.changed:
         return view._replace(number=made.number)
     changes = tuple(f"{change.what} {change.change}" for change in made.differences)
-    return view._replace(number=made.number, rows=_fates(made), changes=changes)
+    return view._replace(number=made.number, rows=revised_tasks(made), changes=changes)
 
 
-def _fates(made: Revision) -> tuple[tuple[str, str, str, str], ...]:
-    """Each task with how it is shown and what becomes of it, the stale ones first."""
-    again = set(made.again)
-    fates = [
-        *(("run", "retry", task, "runs again") for task in made.again),
-        *(("gate", "gate", task, "is asked again") for task in made.asked_again if task not in again),
-        *(("add", "add", task, "is added and runs") for task in made.new if task not in again),
-        *(("wait", "doubt", task, "is compared at its turn") for task in made.perhaps if task not in again),
-        *(("off", "off", task, "is left out") for task in made.gone),
-        *(("ok", "ok", task, "keeps its result") for task in made.kept),
-    ]
-    return tuple(fates)
+class TextOfPlan(BaseModel):
+    """A text that is not saved. ``run`` is the run that it would revise."""
+
+    model_config = ConfigDict(extra="forbid")
+    path: str = Field(max_length=4096)
+    text: str = Field(max_length=LARGEST)
+    run: str = Field(default="", max_length=200)
+
+
+@router.get("/plans/{path:path}", response_class=HTMLResponse)
+def plan(
+    project: HereProject,
+    visitor: HereVisitor,
+    follower: HereFollower,
+    path: str,
+    run: Annotated[str, Query(max_length=200)] = "",
+    of: Annotated[Literal["", "run"], Query()] = "",
+    begin: Annotated[str, Query(max_length=40)] = "",
+    saved: bool = False,
+    drafted: bool = False,
+    notation: Annotated[Literal["", "yaml", "text", "json"], Query(alias="as")] = "",
+) -> HTMLResponse:
+    """One plan in the editor: its file, the plan of a ``run`` that it revises, or what a new one begins with."""
+    with behalf(visitor, project):
+        if begin and not is_there(path):
+            draft = Draft(path, begun(path, begin), "")
+        else:
+            draft = draft_of(path, run, of == "run")
+        if saved:
+            draft = draft._replace(alert=Alert("ok", "Saved."))
+        elif drafted:
+            draft = draft._replace(alert=Alert("ok", "Drafted and written to its file. Read it before you trust it."))
+        if notation and notation != notation_of(path):
+            page = converted_page(draft, project, visitor, notation)
+            return HTMLResponse(rendered("plan.html", framed(follower, project, visitor, "plans"), page=page))
+        return shown_editor(draft, Reader(project, visitor, follower))
+
+
+@router.post("/plans/{path:path}", response_class=HTMLResponse)
+def act(project: HereProject, visitor: Runner, follower: HereFollower, path: str, form: HereForm) -> Response:
+    """What a button of the editor asks for: check, format, fix, save, revise."""
+    draft = Draft(
+        path,
+        plain(form.get("plan", "")),
+        form.get("digest", ""),
+        form.get("run", ""),
+        form.get("reason", ""),
+        drafted=form.get("drafted") == "1",
+    )
+    reader = Reader(project, visitor, follower)
+    what, _, which = form.get("do", "check").partition(":")
+    with behalf(visitor, project):
+        if what in ("save", "revise"):
+            return _save(draft, reader, revising=what == "revise")
+        status = 200
+        try:
+            draft = _changed(draft, what, which)
+        except (PlanInvalid, NotFound) as error:
+            draft, status = draft._replace(alert=Alert("bad", f"{error.message}. {error.hint}".strip())), 422
+        return shown_editor(draft, reader, status)
+
+
+def _changed(draft: Draft, what: str, which: str) -> Draft:
+    """The draft after an action that changes its text. Raises PlanInvalid, NotFound."""
+    if what == "tidy":
+        return draft._replace(text=formatted(draft.path, draft.text))
+    if what == "fix":
+        return draft._replace(text=fixed(draft.path, draft.text, which))
+    return draft
+
+
+def _save(draft: Draft, reader: Reader, revising: bool) -> Response:
+    """Save, and with ``revising`` give the run its next revision and let it go on."""
+    outside = draft.drafted or "admin" not in reader.visitor.scopes
+    project = reader.project
+    try:
+        kept = save_text(draft.path, draft.text, draft.digest, outside)
+    except RecordMismatch as error:
+        return shown_editor(_overtaken(draft, error), reader, 409)
+    address = f"/{project.name}/plans/{quote(draft.path)}"
+    if not revising:
+        run = {"run": draft.run} if draft.run else {}
+        return RedirectResponse(f"{address}?{urlencode({**run, 'saved': 1})}", 303)
+    try:
+        made = revise(ReviseRequest(draft.run, place_of(draft.path), reason=draft.reason), None)
+        take_up(made.run_id)
+    except PlanrunnerError as error:
+        alert = Alert("bad", f"Saved, but the run was not revised: {error.message}. {error.hint}".strip())
+        return shown_editor(draft._replace(digest=kept.digest, alert=alert), reader, 409)
+    return RedirectResponse(f"/{project.name}/runs/{quote(made.run_id)}", 303)
+
+
+def _overtaken(draft: Draft, error: RecordMismatch) -> Draft:
+    """The draft beside a file that is another one by now: the next save is over what is shown."""
+    try:
+        now = read_text(draft.path).digest
+    except NotFound:
+        now = ""
+    text = f"{error.message}, so nothing was saved. Below is what differs; saving again writes your text over it."
+    return draft._replace(digest=now, alert=Alert("bad", text))
+
+
+# While a person types
+
+
+@router.post("/look")
+def look_again(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> dict[str, Json]:
+    """The panels for a text, as HTML, and its findings for the script."""
+    started = time.monotonic()
+    draft = Draft(said.path, plain(said.text), "", said.run)
+    with behalf(visitor, project), checking():
+        seen = look(draft.path, draft.text)
+        values = {**panels(seen, draft), "may_edit": "run" in visitor.scopes, "took": time.monotonic() - started}
+    names = ["verdict", "findings", "graph", "preview", *(["stale"] if said.run else [])]
+    return {
+        "parts": {name: part("plan_parts.html", name, values) for name in names},
+        "notes": notes_data(seen.source, seen.findings),
+        "starts": seen.plan is not None,
+        "graph": seen.sketch is not None,
+        "preview": bool(values["facts"]),
+    }

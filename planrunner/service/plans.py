@@ -1,0 +1,145 @@
+"""Plans of a project as requests mean them: the file that an address names, turns to check a text, and drafts: those of
+a template at once, those of a model while the page waits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
+from planrunner.app.plans.edit import place_of
+from planrunner.app.plans.files import plan_paths
+from planrunner.app.runs.execute import Silent
+from planrunner.caller import Workspace, acting, principal
+from planrunner.errors import NotFound, PlanrunnerError, UsageError
+from planrunner.plan.nearest import nearest
+from planrunner.service.context import Project, Visitor, behalf
+from planrunner.service.problems import Problem
+
+CHECKED = 2
+"""Texts that are checked at the same time; each takes a processor."""
+PATIENCE = 10.0
+"""Seconds that a text waits for its turn."""
+KEPT = 50
+"""Drafts that stay in memory."""
+DRAFTED = 4
+"""Drafts that are written at the same time."""
+
+
+def plan_of(project: Project, path: str) -> str:
+    """The absolute path of a plan file by its path below the project. Raises UsageError for a path that is not named
+    like a plan, Denied for one that leads out of the project, NotFound with the nearest name."""
+    with acting(principal(), Workspace(project.root, project.state)):
+        place = place_of(path)
+    if not os.path.isfile(place):
+        known = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]
+        near = nearest(path, known)
+        raise NotFound(f"the project has no plan `{path}`", f"did you mean `{near}`?" if near else "")
+    return place
+
+
+_turns = threading.BoundedSemaphore(CHECKED)
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """A turn to check a text. Raises Problem 503 where none comes in time."""
+    if not _turns.acquire(timeout=PATIENCE):
+        raise Problem(503, "too many texts are checked at once", "try again in a moment", headers={"retry-after": "2"})
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
+class Drafting:
+    """One draft on its way. ``done`` is set once there is ``made``, with the ``path`` that it was written to (empty for
+    one with errors), or an ``error``. ``since`` is in seconds since 1970."""
+
+    def __init__(self, goal: str, model: str, project: Project, visitor: Visitor) -> None:
+        self.goal, self.model, self.project, self.visitor = goal, model, project, visitor
+        self.since = time.time()
+        self.done = threading.Event()
+        self.made: Draft | None = None
+        self.path = ""
+        self.error: PlanrunnerError | None = None
+
+    def work(self, request: DraftRequest) -> None:
+        """Draft, and write what has no errors to its file."""
+        try:
+            with behalf(self.visitor, self.project):
+                self.made = draft(request, Silent())
+                if self.made.review is not None:
+                    self.path = write_draft(self.made)
+        except PlanrunnerError as error:
+            self.error = error
+        except Exception as fault:
+            self.error = UsageError(f"the draft ended with a fault: {type(fault).__name__}")
+            raise
+        finally:
+            self.done.set()
+
+
+class Drafts:
+    """The drafts of a service, by ids that cannot be guessed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(DRAFTED)
+        self._every: OrderedDict[str, Drafting] = OrderedDict()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A turn to draft a plan. Raises Problem 503 for one too many."""
+        self._take_turn()
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def begin(self, drafting: Drafting, request: DraftRequest) -> str:
+        """Begin a draft in a thread of its own, and give its id. Raises Problem 503 for one too many."""
+        self._take_turn()
+        name = secrets.token_urlsafe(12)
+        with self._lock:
+            self._every[name] = drafting
+            while len(self._every) > KEPT:
+                self._every.popitem(last=False)
+        threading.Thread(target=self._work, args=(drafting, request), name="planrunner-draft", daemon=True).start()
+        return name
+
+    def one(self, name: str, project: Project, visitor: Visitor) -> Drafting:
+        """A draft that this visitor began in this project. Raises Problem 404 for any other."""
+        found = self._every.get(name)
+        if found is None or found.project != project or found.visitor.principal.name != visitor.principal.name:
+            raise Problem(404, "this draft is not there any more", "draft the plan again")
+        return found
+
+    def _take_turn(self) -> None:
+        if not self._turns.acquire(blocking=False):
+            told = f"{DRAFTED} plans are being drafted"
+            raise Problem(503, told, "try again when one of them is done", headers={"retry-after": "30"})
+
+    def _work(self, drafting: Drafting, request: DraftRequest) -> None:
+        try:
+            drafting.work(request)
+        finally:
+            self._turns.release()
+
+
+def the_drafts(request: Request) -> Drafts:
+    """The drafts of the service."""
+    drafts: Drafts = request.app.state.drafts
+    return drafts
+
+
+HereDrafts = Annotated[Drafts, Depends(the_drafts)]
+"""The drafts of the service."""
