@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
-from planrunner.service import health, metrics
+from planrunner.safety.tokens import SCOPES, Scope
+from planrunner.service import monitoring
 from planrunner.service.api import routers as api
-from planrunner.service.context import Project
+from planrunner.service.context import Needs, Project, the_visitor
 from planrunner.service.following import Followers
 from planrunner.service.pages import compare as compare_pages
 from planrunner.service.pages import drafts, editor, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
 from planrunner.service.plans import Drafts
 from planrunner.service.problems import catch_problems
-from planrunner.service.scopes import tell_scopes
 from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
-    health.router,
-    metrics.router,
+    monitoring.router,
     *api.ROUTERS,
     entry.router,
     lists.router,
@@ -63,3 +64,33 @@ def make_app(served: Sequence[Project]) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+# Which scope each address asks for, told in the OpenAPI document as ``x-scope``
+
+
+def scope_of(route: APIRoute) -> Scope | None:
+    """The scope without which an address gives nothing; None where it is open to all."""
+    asked = set(_asked(route.dependant))
+    return max(asked, key=SCOPES.index) if asked else None
+
+
+def addresses(routers: Iterable[APIRouter]) -> Iterator[APIRoute]:
+    """Every address of some routers."""
+    for router in routers:
+        yield from (route for route in router.routes if isinstance(route, APIRoute))
+
+
+def tell_scopes(routers: Iterable[APIRouter]) -> None:
+    """Have the OpenAPI document tell the scope of each address."""
+    for route in addresses(routers):
+        route.openapi_extra = {**(route.openapi_extra or {}), "x-scope": scope_of(route)}
+
+
+def _asked(dependant: Dependant) -> Iterator[Scope]:
+    if isinstance(dependant.call, Needs):
+        yield dependant.call.scope
+    elif dependant.call is the_visitor:
+        yield "read"
+    for inner in dependant.dependencies:
+        yield from _asked(inner)

@@ -21,9 +21,9 @@ from planrunner.safety.tokens import tokens
 from planrunner.service.access import Access
 from planrunner.service.app import make_app
 from planrunner.service.context import Project
+from planrunner.service.control import Control
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.idempotency import Idempotency
-from planrunner.service.launch import Launcher
 from planrunner.service.logs import Log, Logged
 from planrunner.service.peers import user_of
 from planrunner.service.reports import Reports, Told
@@ -78,7 +78,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     app = make_app(projects)
     app.state.access = access
     app.state.stopping = False
-    app.state.launcher = launcher = Launcher(projects)
+    app.state.control = control = Control(projects)
     app.state.reports = reports = Reports(projects, Told(app.state.followers, place.address, _say))
 
     def begun() -> None:
@@ -101,10 +101,10 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     try:
         for project in projects:
             app.state.followers.of(project)
-        launcher.start_work()
+        control.start_work()
         _Server(config, begun, app).run(sockets=[place.socket])
     finally:
-        launcher.close()
+        control.close()
         reports.close()
         app.state.followers.close()
 

@@ -19,8 +19,7 @@ from serving import Answer, Served, make_project, serving, stopped
 
 from planrunner.safety import tokens
 from planrunner.service import peers
-from planrunner.service.app import ROUTERS
-from planrunner.service.scopes import addresses, scope_of
+from planrunner.service.app import ROUTERS, addresses, scope_of
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ from pydantic import Field
 from planrunner.app.follow.summary import asked_document
 from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_document
 from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
-from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Visitor, behalf
-from planrunner.service.deciding import Ballot, decide
+from planrunner.service.context import Decider, HereProject, HereVisitor, behalf
+from planrunner.service.control import Ballot, HereControl
 from planrunner.service.following import HereFollower
-from planrunner.service.launch import HereLauncher
 from planrunner.views.documents import listing
 
 Json = Any
@@ -83,32 +82,29 @@ def gates_of_run(visitor: HereVisitor, project: HereProject, run: Name) -> Answe
 
 @router.post("/runs/{run}/gates/{gate:path}/approve", responses=_VOTES)
 def approve(
-    body: Approval, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
+    body: Approval, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name
 ) -> Answer:
     """Approve a gate. The run continues by itself."""
     ballot = Ballot("approve", body.shown, body.rationale, add=body.add, roles=body.roles)
-    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+    return _votes(control.decide(visitor, project, run, gate, ballot))
 
 
 @router.post("/runs/{run}/gates/{gate:path}/reject", responses=_VOTES)
 def reject(
-    body: Rejection, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
+    body: Rejection, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name
 ) -> Answer:
     """Reject a gate. The plan says what follows; the run continues by itself."""
     ballot = Ballot("reject", body.shown, body.rationale, rework=body.rework, roles=body.roles)
-    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+    return _votes(control.decide(visitor, project, run, gate, ballot))
 
 
 @router.post("/runs/{run}/gates/{gate:path}/answer", responses=_VOTES)
-def answer(
-    body: Reply, visitor: Decider, project: HereProject, launcher: HereLauncher, run: Name, gate: Name
-) -> Answer:
+def answer(body: Reply, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name) -> Answer:
     """Choose an option of a gate, or fill in its form."""
     ballot = Ballot("approve", body.shown, body.rationale, body.choice, body.fields, roles=body.roles)
-    return _voted(visitor, project, launcher, decide(visitor, project, run, gate, ballot))
+    return _votes(control.decide(visitor, project, run, gate, ballot))
 
 
-def _voted(visitor: Visitor, project: Project, launcher: HereLauncher, voted: list[Voted]) -> Answer:
-    """What became of the votes; a run that no process acts on goes on."""
-    launcher.after_vote(visitor, project, voted)
-    return Answer(listing("votes", map(vote_document, voted)))
+def _votes(votes: list[Voted]) -> Answer:
+    """What became of the votes."""
+    return Answer(listing("votes", map(vote_document, votes)))

@@ -17,7 +17,7 @@ from planrunner.app.runs.execute import ExecRequest, Silent
 from planrunner.jsontext import write_json
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
-from planrunner.service.launch import HereLauncher, Order
+from planrunner.service.control import HereControl, Order
 from planrunner.service.plans import HereDrafts, checking, plan_of
 from planrunner.service.problems import Problem, require_own_address
 from planrunner.views.documents import document_of, listing
@@ -134,11 +134,11 @@ def graph(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
 
 @router.post("/plans/{path:path}/tasks/{task}/run", status_code=202, responses=shaped("The run.", "run_id", status=202))
 def run_task(
-    body: Inputs, visitor: Runner, project: HereProject, launcher: HereLauncher, path: Name, task: Name
+    body: Inputs, visitor: Runner, project: HereProject, control: HereControl, path: Name, task: Name
 ) -> Answer:
     """Start a run of one task of a plan."""
     request = ExecRequest(plan_of(project, path), tuple(body.inputs.items()), only=(task,))
-    return Answer(launcher.start(visitor, project, Order(request, "api")), 202)
+    return Answer(control.start(visitor, project, Order(request, "api")), 202)
 
 
 @router.get(

@@ -15,8 +15,8 @@ from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, l
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
+from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereFollower
-from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem
 from planrunner.views.budget import budget_document
@@ -65,7 +65,7 @@ def start(
     body: Start,
     visitor: Runner,
     project: HereProject,
-    launcher: HereLauncher,
+    control: HereControl,
     key: Key = "",
     traceparent: TraceParent = "",
 ) -> Answer:
@@ -83,7 +83,7 @@ def start(
         forced=body.force,
         traceparent=traceparent,
     )
-    return Answer(launcher.start(visitor, project, Order(request, "api", body.priority, key)), 202)
+    return Answer(control.start(visitor, project, Order(request, "api", body.priority, key)), 202)
 
 
 @router.get("/runs", responses=shaped("Runs, the newest first.", "runs", "after", "counts"))

@@ -14,9 +14,8 @@ from planrunner.app.runs.revise import ReviseRequest
 from planrunner.app.runs.rollback import RollbackRequest, planned_document
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Runner, behalf
-from planrunner.service.launch import HereLauncher
+from planrunner.service.control import HereControl, steered
 from planrunner.service.plans import plan_of
-from planrunner.service.steered import steered
 from planrunner.views.documents import document_of
 from planrunner.views.revision import declined_document, proposal_object, revision_object
 
@@ -92,15 +91,15 @@ def pause(body: Why, visitor: Runner, project: HereProject, run: Name) -> Answer
 
 
 @router.post("/runs/{run}/resume", status_code=202, responses=_TAKEN)
-def resume(visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
+def resume(visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
     """Continue a run that was interrupted, paused or is decided."""
-    return Answer(launcher.go_on(visitor, project, run), 202)
+    return Answer(control.go_on(visitor, project, run), 202)
 
 
 @router.post("/runs/{run}/cancel", responses=_STEERED)
-def cancel(body: Cancel, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
+def cancel(body: Cancel, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
     """Stop a run and end it."""
-    return Answer(launcher.cancel(visitor, project, run, body.reason, body.now))
+    return Answer(control.cancel(visitor, project, run, body.reason, body.now))
 
 
 @router.post("/runs/{run}/budget", responses=_STEERED)
@@ -117,15 +116,15 @@ def cancel_task(body: Why, visitor: Runner, project: HereProject, run: Name, tas
 
 
 @router.post("/runs/{run}/retry", status_code=202, responses=_TAKEN)
-def retry(body: Retry, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
+def retry(body: Retry, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
     """Retry tasks that failed, and continue."""
-    return Answer(launcher.again(visitor, project, RerunRequest(run, tuple(body.tasks), retry=True)), 202)
+    return Answer(control.again(visitor, project, RerunRequest(run, tuple(body.tasks), retry=True)), 202)
 
 
 @router.post("/runs/{run}/rerun", status_code=202, responses=_TAKEN)
-def rerun(body: Again, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
+def rerun(body: Again, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
     """Re-run tasks with those that depend on them."""
-    return Answer(launcher.again(visitor, project, _again(run, body)), 202)
+    return Answer(control.again(visitor, project, _again(run, body)), 202)
 
 
 @router.post("/runs/{run}/rerun/preview", responses=shaped("The tasks that would run.", "again", "perhaps", "kept"))
@@ -136,9 +135,9 @@ def rerun_preview(body: Again, visitor: HereVisitor, project: HereProject, run: 
 
 
 @router.post("/runs/{run}/rollback", status_code=202, responses=_TAKEN)
-def roll_back(body: Undo, visitor: Runner, project: HereProject, launcher: HereLauncher, run: Name) -> Answer:
+def roll_back(body: Undo, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
     """Undo the tasks of a run, the last one first."""
-    return Answer(launcher.roll_back(visitor, project, _undo(run, body)), 202)
+    return Answer(control.roll_back(visitor, project, _undo(run, body)), 202)
 
 
 @router.post("/runs/{run}/rollback/preview", responses=shaped("The steps in their order.", "steps", "bare"))

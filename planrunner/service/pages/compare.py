@@ -16,9 +16,9 @@ from planrunner.app.history.show import Look, look
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.errors import UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
-from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plans import plan_of
 from planrunner.service.promised import begun_or_queued
 from planrunner.views.page.compare import revisions_page, runs_page
@@ -110,7 +110,7 @@ def _again(found: Look, project: Project) -> tuple[Field, ...]:
 
 @router.post("/compare", response_class=HTMLResponse)
 def run_again(
-    project: HereProject, visitor: Runner, follower: HereFollower, launcher: HereLauncher, form: HereForm
+    project: HereProject, visitor: Runner, follower: HereFollower, control: HereControl, form: HereForm
 ) -> Response:
     """Start the plan of a run again with the parameters of the form, and show both side by side."""
     with behalf(visitor, project):
@@ -119,7 +119,7 @@ def run_again(
         given = given_of(form, _PARAM, found.state.plan.params)
         request = ExecRequest(plan_of(project, place), tuple(given.items()))
         try:
-            started = launcher.start(visitor, project, Order(request, "page"))
+            started = control.start(visitor, project, Order(request, "page"))
         except UsageError as error:
             names = (found.row.run, found.row.run)
             return HTMLResponse(_runs(project, visitor, follower, names, False, sentence(error.message)), 422)

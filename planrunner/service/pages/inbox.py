@@ -15,13 +15,10 @@ from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageEr
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.service.context import Decider, HereProject, HereVisitor, behalf, frame
-from planrunner.service.deciding import Ballot
-from planrunner.service.deciding import decide as decide_for
+from planrunner.service.control import Ballot, Control, HereControl, steered
 from planrunner.service.following import HereFollower, Reader
 from planrunner.service.forms import Form, HereForm
-from planrunner.service.launch import HereLauncher, Launcher
 from planrunner.service.problems import Problem, problem_of
-from planrunner.service.steered import steered
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
 from planrunner.views.page.figures import sentence
 from planrunner.views.page.gate import gate_page
@@ -96,13 +93,13 @@ def decide(
     project: HereProject,
     visitor: Decider,
     follower: HereFollower,
-    launcher: HereLauncher,
+    control: HereControl,
     form: HereForm,
 ) -> Response:
     """Decide a question, for exactly what the form shows."""
     here = Reader(project, visitor, follower)
     try:
-        _decide(here, launcher, run, name, form)
+        _decide(here, control, run, name, form)
     except (Problem, PlanrunnerError) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)
         if problem.status == 404:
@@ -199,7 +196,7 @@ def _continues(found: Look) -> str:
 # Deciding
 
 
-def _decide(here: Reader, launcher: Launcher, run: str, name: str, form: Form) -> None:
+def _decide(here: Reader, control: Control, run: str, name: str, form: Form) -> None:
     """Carry out what a form asks, and let the run continue. Raises what the use cases raise, Problem for a vote that is
     refused, and UsageError for a form that lacks something."""
     answer, comment = form.get("decision", ""), form.get("comment", "").strip()
@@ -209,8 +206,7 @@ def _decide(here: Reader, launcher: Launcher, run: str, name: str, form: Form) -
     budget = any(key.startswith("add.") for key in form)
     if answer in ("reject", "rework") and not comment and not budget:
         raise UsageError("a rejection needs a comment: say why, for the person or the task that reads it")
-    voted = decide_for(here.visitor, here.project, run, name, _ballot(answer, comment, form))
-    launcher.after_vote(here.visitor, here.project, voted)
+    control.decide(here.visitor, here.project, run, name, _ballot(answer, comment, form))
 
 
 def _ballot(answer: str, comment: str, form: Form) -> Ballot:

@@ -14,11 +14,10 @@ from planrunner.app.history.artifacts import shown as origin_of
 from planrunner.app.runs import rerun, rollback
 from planrunner.errors import UsageError
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.control import HereControl, steered
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
-from planrunner.service.launch import HereLauncher
 from planrunner.service.promised import begun_or_queued
-from planrunner.service.steered import steered
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import rendered
@@ -109,24 +108,24 @@ def pause(project: HereProject, visitor: Runner, form: HereForm, run: str) -> Re
 
 
 @router.post("/{run}/resume")
-def resume(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def resume(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """Continue a run that no process acts on."""
-    launcher.go_on(visitor, project, run)
+    control.go_on(visitor, project, run)
     return _back(project, run)
 
 
 @router.post("/{run}/retry")
-def retry(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def retry(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """Retry what failed."""
-    launcher.again(visitor, project, rerun.RerunRequest(run, tuple(form.every("task")), retry=True))
+    control.again(visitor, project, rerun.RerunRequest(run, tuple(form.every("task")), retry=True))
     return _back(project, run)
 
 
 @router.post("/{run}/settle")
-def settle(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def settle(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """Say what became of an attempt that was cut off, and continue."""
     pair = [form.get("task", ""), form.get("how", "")]
-    launcher.go_on(visitor, project, run, "resume", {"settle": [pair]})
+    control.go_on(visitor, project, run, "resume", {"settle": [pair]})
     return _back(project, run)
 
 
@@ -143,10 +142,10 @@ def ask_rerun(
 
 
 @router.post("/{run}/rerun")
-def run_again(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def run_again(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """Run a task again, and what comes after it as far as that changes."""
     request = rerun.RerunRequest(run, (form.get("task", ""),), downstream=bool(form.get("all")))
-    launcher.again(visitor, project, request)
+    control.again(visitor, project, request)
     return _back(project, run)
 
 
@@ -159,9 +158,9 @@ def ask_cancel(project: HereProject, visitor: Runner, follower: HereFollower, st
 
 
 @router.post("/{run}/cancel")
-def cancel(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def cancel(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """End the run; ``how=now`` kills running tasks and skips ``finally``."""
-    launcher.cancel(visitor, project, run, form.get("reason", ""), form.get("how") == "now")
+    control.cancel(visitor, project, run, form.get("reason", ""), form.get("how") == "now")
     return _back(project, run)
 
 
@@ -177,10 +176,10 @@ def ask_rollback(project: HereProject, visitor: Runner, follower: HereFollower, 
 
 
 @router.post("/{run}/rollback")
-def roll_back(project: HereProject, visitor: Runner, form: HereForm, launcher: HereLauncher, run: str) -> Response:
+def roll_back(project: HereProject, visitor: Runner, form: HereForm, control: HereControl, run: str) -> Response:
     """Undo what the run did, or the chosen tasks of it."""
     only = tuple(form.every("task")) if form.get("part") else ()
-    launcher.roll_back(visitor, project, rollback.RollbackRequest(run, only=only, comment=form.get("reason", "")))
+    control.roll_back(visitor, project, rollback.RollbackRequest(run, only=only, comment=form.get("reason", "")))
     return _back(project, run)
 
 

@@ -22,9 +22,9 @@ from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereFollower, framed
 from planrunner.service.forms import HereForm
-from planrunner.service.launch import HereLauncher, Order
 from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.fields import given_of
@@ -83,7 +83,7 @@ def start(
     project: HereProject,
     visitor: Runner,
     follower: HereFollower,
-    launcher: HereLauncher,
+    control: HereControl,
     form: HereForm,
 ) -> Response:
     """Start a run with the values of the form."""
@@ -93,7 +93,7 @@ def start(
     try:
         values = given_of(form, PREFIX, _plan(project, visitor, path).params)
         request = ExecRequest(plan_of(project, path), tuple(values.items()))
-        found = launcher.start(visitor, project, Order(request, "page", _number(form.get("priority", "0")), _key(form)))
+        found = control.start(visitor, project, Order(request, "page", _number(form.get("priority", "0")), _key(form)))
     except (Problem, PlanrunnerError) as error:
         problem = below(error if isinstance(error, Problem) else problem_of(error), f"{project.root}/")
         frame = framed(follower, project, visitor, "runs")
