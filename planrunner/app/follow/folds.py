@@ -36,7 +36,7 @@ class Held:
         return self._states[run][0] if run in self._states else 0
 
     def take(self, run: Hashable) -> tuple[int, State] | None:
-        """Give a state away; whoever folds it on holds it again."""
+        """Give the state of a run away; it is held again once it was folded on."""
         held = self._states.pop(run, None)
         if held is not None:
             self._tasks -= len(held[1].tasks)

@@ -15,10 +15,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from planrunner import __version__
-from planrunner.app.handoff.before import last_completed
 from planrunner.app.handoff.members import Member, Target, Written, of_text, safe_name, sums
 from planrunner.app.handoff.pages import index_page, report_page
-from planrunner.app.handoff.postmortem import postmortem
+from planrunner.app.handoff.postmortem import last_completed, postmortem
 from planrunner.app.handoff.readme import Overview, readme
 from planrunner.app.history import audit
 from planrunner.app.history.compare import Recorded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -36,6 +36,8 @@ from planrunner.views.terminal import duration_text, plural
 
 Json = Any
 
+Kind = TypeVar("Kind", bound=Event)
+
 LONG = 60.0
 """Seconds from which on a wait is told."""
 
@@ -46,8 +48,9 @@ def factors(state: State, entries: Sequence[Entry]) -> tuple[Fact, ...]:
     return tuple(fact for part in parts for fact in part(state, entries))
 
 
-def _of(entries: Sequence[Entry], *kinds: type[Event]) -> list[Entry]:
-    return [entry for entry in entries if isinstance(entry.event, kinds)]
+def of_kind(entries: Sequence[Entry], kind: type[Kind]) -> Iterator[tuple[int, Kind]]:
+    """The events of a kind with the numbers of their entries."""
+    return ((entry.seq, entry.event) for entry in entries if isinstance(entry.event, kind))
 
 
 def _name(state: State, task: str) -> str:
@@ -76,16 +79,14 @@ def _interruptions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
             acting = 0
         elif acting or isinstance(event, (RunStarted, RunResumed)):
             acting = entry.seq
-    for entry in _of(entries, DoubtSettled):
-        event = entry.event
-        assert isinstance(event, DoubtSettled)
+    for seq, event in of_kind(entries, DoubtSettled):
         by = f" by {event.by}" if event.by else " by rule"
         text = f"An attempt of `{_name(state, event.task)}` had an unknown end; it was settled{by}: {event.resolution}."
-        yield Fact(text, (entry.seq,))
+        yield Fact(text, (seq,))
 
 
 def _revisions(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
-    for entry in _of(entries, RunRevised, PolicyChanged):
+    for entry in entries:
         event = entry.event
         if isinstance(event, RunRevised):
             because = f": {event.reason}" if event.reason else ""
@@ -103,26 +104,23 @@ def _tolerated(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
         if state.tasks[number].status == "failed"
         and state.tasks[number].dependency_outcome in ("tolerated", "completed")
     }
-    ends = [e for e in _of(entries, TaskSettled) if getattr(e.event, "task", "") in failed]
     if failed:
+        ends = tuple(seq for seq, event in of_kind(entries, TaskSettled) if event.task in failed)
         names = listed([f"`{label(state, number)}`" for number in failed.values()])
-        yield Fact(f"{names} failed, and the run was allowed to go on without.", tuple(e.seq for e in ends))
-    for entry in _of(entries, FailureResolved):
-        event = entry.event
-        if isinstance(event, FailureResolved) and event.recovered_by:
+        yield Fact(f"{names} failed, and the run was allowed to go on without.", ends)
+    for seq, event in of_kind(entries, FailureResolved):
+        if event.recovered_by:
             text = f"`{_name(state, event.task)}` failed and `{_name(state, event.recovered_by)}` stood in for it."
-            yield Fact(text, (entry.seq,))
+            yield Fact(text, (seq,))
 
 
 def _mended(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
     """Tasks that had failed, and whose failure was made up for later."""
     failed: dict[str, list[int]] = {}
-    for entry in _of(entries, TaskSettled):
-        event = entry.event
-        assert isinstance(event, TaskSettled)
+    for seq, event in of_kind(entries, TaskSettled):
         number = state.index.get(event.task)
         if event.status == "failed" and number is not None and number not in state.containers:
-            failed.setdefault(event.task, []).append(entry.seq)
+            failed.setdefault(event.task, []).append(seq)
     for task, seqs in failed.items():
         number = state.index[task]
         task_state = state.tasks[number]
@@ -135,8 +133,8 @@ def _mended(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
 def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
     """Attempts that failed before the task completed: signs that something is unsteady."""
     by_task: dict[str, list[int]] = {}
-    for entry in _of(entries, RetryScheduled):
-        by_task.setdefault(str(getattr(entry.event, "task", "")), []).append(entry.seq)
+    for seq, event in of_kind(entries, RetryScheduled):
+        by_task.setdefault(event.task, []).append(seq)
     for task, seqs in by_task.items():
         number = state.index.get(task)
         if number is not None and state.tasks[number].status == "completed":
@@ -145,26 +143,23 @@ def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
 
 
 def _refused(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
-    for entry in _of(entries, AttemptEnded):
-        event = entry.event
-        if isinstance(event, AttemptEnded) and event.outcome.refused:
+    for seq, event in of_kind(entries, AttemptEnded):
+        if event.outcome.refused:
             rows = [f"{row['what'] or 'others'} ({row['rule']})" for row in event.outcome.refused]
             text = f"The sandbox refused to `{_name(state, event.task)}`: {listed(rows)}."
-            yield Fact(text, (entry.seq,))
+            yield Fact(text, (seq,))
 
 
 def _budgets(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
-    for entry in _of(entries, BudgetWarned):
-        event = entry.event
-        assert isinstance(event, BudgetWarned)
+    for seq, event in of_kind(entries, BudgetWarned):
         of = f" of `{_name(state, event.scope)}`" if event.scope else ""
         used = f"{amount_text(event.what, event.spent)} of {amount_text(event.what, event.limit)}"
         words = "crossed its warning" if event.reason == "threshold" else "was exceeded by one attempt"
-        yield Fact(f"The {event.what} budget{of} {words}: {used}.", (entry.seq,))
+        yield Fact(f"The {event.what} budget{of} {words}: {used}.", (seq,))
 
 
 def _warned(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
-    for entry in _of(entries, Warned, TaskDelayed):
+    for entry in entries:
         event = entry.event
         if isinstance(event, Warned):
             text = f"`{_name(state, event.task)}` still ran after {duration_text(event.after)}; its watchdog said so."

@@ -7,10 +7,16 @@ not have; an action follows from one of these. What else people know they add th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from typing import Any, NamedTuple
 
-from planrunner.app.handoff.factors import factors
-from planrunner.app.history.compare import Recorded
+from planrunner.app.handoff.factors import factors, of_kind
+from planrunner.app.history.compare import Recorded, comparison, recorded
+from planrunner.app.history.show import all_rows
+from planrunner.journal.records import RunRow
+from planrunner.journal.stores import open_journal
+from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import outstanding
 from planrunner.machine.events import (
     AttemptEnded,
@@ -40,6 +46,8 @@ Json = Any
 
 _ACTING = frozenset({"unsafe", "checkable"})
 """Effects that a second look cannot take back."""
+LOOKED_AT = 500
+"""Runs of the journal, the newest ones, among which an earlier one is looked for."""
 TIMELINE = 400
 """Moments of the timeline; of a longer run those that are uneventful are left out."""
 
@@ -81,6 +89,17 @@ def _outcome(state: State, entries: Sequence[Entry]) -> str:
     again = f", revision {state.revision} of the plan" if state.revision > 1 else ""
     how = f"{said(state.status)}{reason}{by.rstrip(': ')} after {took}{again}{failed}"
     return f"Run {state.run_id} of `{state.plan.id}` {how}."
+
+
+def last_completed(run: Recorded, row: RunRow, state: str | None) -> Before | None:
+    """The last run of the plan that completed before this one began, compared with it; None where there is none among
+    the last ``LOOKED_AT`` runs."""
+    with closing(open_journal(find_state(None, state), readonly=True)) as journal:
+        for other in islice(all_rows(journal), LOOKED_AT):
+            fits = other.plan_id == row.plan_id and other.run != row.run and other.status == "completed"
+            if fits and other.created < row.created:
+                return Before(other.run, comparison(recorded(other.run, state), run))
+    return None
 
 
 # Timeline
@@ -137,7 +156,7 @@ def _sentence(state: State, number: int) -> str:
 
 def _alike(entries: Sequence[Entry], task: str) -> str:
     """Whether the failed attempts of a task ended the same way; empty for fewer than two."""
-    ends = [e.event.outcome for e in entries if isinstance(e.event, AttemptEnded) and e.event.task == task]
+    ends = [event.outcome for _, event in of_kind(entries, AttemptEnded) if event.task == task]
     failed = [end for end in ends if end.failure]
     if len(failed) < 2:
         return ""
@@ -183,14 +202,14 @@ def _gaps(state: State, entries: Sequence[Entry], numbers: Sequence[int]) -> Ite
     unchecked = [at for at in _ancestors(state, numbers) if _is_unchecked(state, at)]
     if unchecked:
         names = listed([f"`{label(state, at)}`" for at in unchecked])
+        settled = _about(entries, TaskSettled, {state.specs[at].id for at in unchecked})
         yield Fact(
-            f"{names} came before the failure and completed without a criterion: exit code 0 was enough.",
-            _settled(entries, [state.specs[at].id for at in unchecked]),
+            f"{names} came before the failure and completed without a criterion: exit code 0 was enough.", settled
         )
     yield from _passed_gates(state, entries, numbers)
     if state.status == "cancelled" and state.stop_by:
-        stop = [e.seq for e in entries if isinstance(e.event, StopRequested) and e.event.by == state.stop_by]
-        yield Fact(f"{state.stop_by} stopped the run; no criterion, timeout or watchdog of the plan did.", tuple(stop))
+        stop = tuple(seq for seq, event in of_kind(entries, StopRequested) if event.by == state.stop_by)
+        yield Fact(f"{state.stop_by} stopped the run; no criterion, timeout or watchdog of the plan did.", stop)
 
 
 def _delay(state: State, entries: Sequence[Entry], number: int) -> Iterator[Fact]:
@@ -200,7 +219,7 @@ def _delay(state: State, entries: Sequence[Entry], number: int) -> Iterator[Fact
         e for e in entries if isinstance(e.event, AttemptEnded) and e.event.task == name and e.event.outcome.failure
     ]
     ends = [e for e in entries if isinstance(e.event, TaskSettled) and e.event.task == name]
-    waits = [e.seq for e in entries if isinstance(e.event, RetryScheduled) and e.event.task == name]
+    waits = _about(entries, RetryScheduled, {name})
     if len(signs) > 1 and ends and (late := ends[-1].at - signs[0].at) >= 1:
         yield Fact(
             f"The first failed attempt of `{label(state, number)}` ended {duration_text(late)} before the task counted "
@@ -256,17 +275,15 @@ def _passed_gates(state: State, entries: Sequence[Entry], numbers: Sequence[int]
     ]
     if bare:
         names = listed([f"`{label(state, at)}`" for at in bare])
-        yield Fact(f"{names} was approved without evidence.", _decided(entries, [state.specs[at].id for at in bare]))
+        decided = _about(entries, GateDecided, {state.specs[at].id for at in bare})
+        yield Fact(f"{names} was approved without evidence.", decided)
 
 
-def _settled(entries: Sequence[Entry], names: Sequence[str]) -> tuple[int, ...]:
-    wanted = set(names)
-    return tuple(e.seq for e in entries if isinstance(e.event, TaskSettled) and e.event.task in wanted)
-
-
-def _decided(entries: Sequence[Entry], names: Sequence[str]) -> tuple[int, ...]:
-    wanted = set(names)
-    return tuple(e.seq for e in entries if isinstance(e.event, GateDecided) and e.event.task in wanted)
+def _about(
+    entries: Sequence[Entry], kind: type[TaskSettled | GateDecided | RetryScheduled], names: set[str]
+) -> tuple[int, ...]:
+    """The entries with events of a kind about these tasks."""
+    return tuple(seq for seq, event in of_kind(entries, kind) if event.task in names)
 
 
 # Actions
