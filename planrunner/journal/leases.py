@@ -9,6 +9,7 @@ one connection does that while another writes.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -66,19 +67,11 @@ def restoring(state: str) -> tuple[str, str] | None:
 
 def holders(state: str) -> list[Holder]:
     """The leases of runs that living processes have."""
-    try:
-        names = sorted(os.listdir(os.path.join(state, "locks")))
-    except FileNotFoundError:
-        return []
     leases: list[Holder] = []
-    for run in (name.removesuffix(".lock") for name in names if name.endswith(".lock")):
+    for run in sorted(leased(state)):
         path = lock_path(state, run)
-        if run == "journal" or "." in run or not _is_taken(path):
-            continue
-        try:
+        with contextlib.suppress(FileNotFoundError):  # it was released since
             leases.append(Holder(run, holder_at(path), os.stat(path).st_mtime))
-        except FileNotFoundError:
-            continue  # it was released since
     return leases
 
 
@@ -88,8 +81,8 @@ def leased(state: str) -> frozenset[str]:
         names = os.listdir(os.path.join(state, "locks"))
     except FileNotFoundError:
         return frozenset()
-    runs = (name[:-5] for name in names if name.endswith(".lock") and name.count(".") == 1 and name != "journal.lock")
-    return frozenset(run for run in runs if is_locked(state, run))
+    runs = (name.removesuffix(".lock") for name in names if name.endswith(".lock"))
+    return frozenset(run for run in runs if run != "journal" and "." not in run and is_locked(state, run))
 
 
 def _lock(path: str, what: str, held: str) -> int:

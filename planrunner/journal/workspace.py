@@ -14,7 +14,7 @@ NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "logs", "tmp", "locks")
 """Made in this order: if the last one exists, all do, even while another process makes them."""
 
-FILES = tuple(f"{name}.db{end}" for name in ("journal", "queue") for end in ("", "-wal", "-shm", "-journal"))
+FILES = tuple(f"{name}.db{end}" for name in ("journal", "queue", "follow") for end in ("", "-wal", "-shm", "-journal"))
 _ROLLBACK = "-journal"
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 """How the log for undoing a write ends when it names a file that SQLite then deletes; ours spans one database and never

@@ -11,7 +11,7 @@ from typing import Any
 from planrunner.errors import StorageFailed
 from planrunner.fileio import ensure_database
 from planrunner.journal.process_leases import ProcessLease
-from planrunner.journal.workspace import check_state
+from planrunner.journal.workspace import check_contents, check_state
 from planrunner.jsontext import read_json, write_json
 
 Json = Any
@@ -38,6 +38,7 @@ class Positions:
 
     def __init__(self, state: str) -> None:
         check_state(state)
+        check_contents(state)
         self._path = os.path.join(state, FILE)
         try:
             self._connection = self._opened()
@@ -108,6 +109,7 @@ def read_kept(state: str, reader: str) -> Json:
     path = os.path.join(state, FILE)
     if not os.path.exists(path):
         return None
+    check_contents(state)
     try:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA query_only=ON")
