@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
-from planrunner.app.history.state import begun
+from planrunner.app.history.state import begun, fold_with
 from planrunner.app.history.tails import tail_of
 from planrunner.app.runs.doubts import rest
 from planrunner.engine.poller import TimeLine, boot
@@ -56,6 +56,7 @@ class _Kept:
     def take(self, journal: Journal, run: str) -> bool:
         """Fold what is new; says whether there was anything."""
         state, new = self.story.state, False
+        fold_with(state, journal)
         for entry in journal.entries(run, self.story.seq):
             if self.said is not None:
                 state.status, state.reason = self.said  # type: ignore[assignment]

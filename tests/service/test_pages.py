@@ -8,7 +8,7 @@ import re
 from urllib.parse import quote, urlencode
 
 import pytest
-from serving import Answer, Served, awaited
+from serving import PLANS, Answer, Served, awaited
 
 PAGES = ("runs", "inbox", "queue", "start", "knowledge", "knowledge/memory", "knowledge/hypotheses", "knowledge/digest")
 
@@ -214,3 +214,13 @@ def _next(stream: http.client.HTTPResponse) -> str:
     while not (line := stream.readline().decode()).startswith("data:"):
         assert line
     return line
+
+
+def test_a_run_that_was_read_before_it_was_revised_is_read_on(served: Served) -> None:
+    run, _ = asking(served)
+    assert page(served, f"runs/{run}").status == 200
+    text = PLANS["asks"].replace("Publish it?", "Publish it today?")
+    (served.folder / "plans" / "today.yaml").write_text(text)
+    answer = served.post(f"{served.api}/runs/{run}/revise", {"plan": "plans/today.yaml"})
+    assert answer.status == 200, answer.text
+    assert "Revision 2" in words(page(served, f"runs/{run}"))

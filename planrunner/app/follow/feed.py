@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from planrunner.app.follow.folds import Held
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.positions import Positions, moving
-from planrunner.app.history.state import begun
+from planrunner.app.history.state import begun, fold_with
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.records import Head
 from planrunner.machine.events import Entry
@@ -256,6 +256,7 @@ class Feed:
         """The state of a run at the position at which all readers are, else from its start."""
         known = self._held.take(head.run)
         if known is not None and positions == {known[0]}:
+            fold_with(known[1], self._follower.journal())
             return known
         return 0, begun(self._follower.journal(), head.run)
 

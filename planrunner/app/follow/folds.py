@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 from planrunner.app.follow.summary import Summary, bare, summarised
 from planrunner.app.history.show import parked
-from planrunner.app.history.state import begun
+from planrunner.app.history.state import begun, fold_with
 from planrunner.errors import PlanrunnerError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Head
@@ -143,6 +143,7 @@ class Folds:
         seq, state = self._held.take(head.number) or (0, None)
         if state is None or seq > head.last_seq:
             seq, state = 0, begun(journal, head.run)
+        fold_with(state, journal)
         for entry in journal.entries(head.run, seq) if seq < head.last_seq else ():
             if entry.seq > head.last_seq:
                 break

@@ -52,11 +52,18 @@ class Revisions(dict[str, Plan]):
 
     def __init__(self, journal: JournalPort) -> None:
         super().__init__()
-        self._journal = journal
+        self.journal = journal
 
     def __missing__(self, digest: str) -> Plan:
-        plan = self[digest] = stored_plan(self._journal, digest)
+        plan = self[digest] = stored_plan(self.journal, digest)
         return plan
+
+
+def fold_with(state: State, journal: JournalPort) -> None:
+    """Read the revisions that a state has yet to fold from this journal: the one that it was begun with may be closed,
+    or open in another thread."""
+    if isinstance(state.plans, Revisions):
+        state.plans.journal = journal
 
 
 def later_plans(entries: Iterable[Entry]) -> list[str]:

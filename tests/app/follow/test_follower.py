@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from planrunner.app.follow.folds import Folds
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter
 from planrunner.app.follow.summary import Summary, asked_document
 from planrunner.app.people.gates import vote, waiting, waiting_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
+from planrunner.app.runs.revise import ReviseRequest, revise
 from planrunner.errors import NotFound
 from planrunner.journal.ports import EventStore
 from planrunner.journal.stores import open_journal
@@ -229,6 +231,22 @@ def test_a_run_is_running_only_while_its_process_lives(project: Path, follower: 
     until(follower, lambda: follower.summaries.counts() == {"paused": 1})
     (summary,) = follower.summaries.page().runs
     assert (summary.status, summary.reason) == ("paused", "cut off")
+
+
+def test_a_revision_is_folded_though_the_journal_was_opened_again_since(project: Path, run: Run) -> None:
+    name, state = run("asks"), str(project / ".planrunner")
+    reading = [open_journal(state, readonly=True)]
+    folds = Folds(lambda: reading[-1])
+    (head,) = reading[-1].heads()
+    assert folds.summary(head, False).problem == ""
+    reading.pop().close()
+    text = (project / "asks.yaml").read_text()
+    (project / "asks.yaml").write_text(text.replace("Are you sure?", "Are you very sure?"))
+    revise(ReviseRequest(name, str(project / "asks.yaml")), state)
+    with closing(open_journal(state, readonly=True)) as journal:
+        reading.append(journal)
+        (head,) = journal.heads()
+        assert folds.summary(head, False).problem == ""
 
 
 def test_a_follower_at_rest_reads_nothing(project: Path, follower: Follower, run: Run) -> None:
