@@ -56,7 +56,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("artifacts", "artifacts", "List, read and delete artifacts of runs.", "look"),
     ("memory", "memory", "List, search and change the memory of runs.", "look"),
     ("kb", "kb", "List and export the knowledge base of the project.", "look"),
-    ("metrics", "telemetry", "Show success rate, durations, tokens and interventions of all runs.", "look"),
+    ("metrics", "telemetry", "Show rates and durations of all runs, or what the time of one went to.", "look"),
     ("telemetry", "telemetry", "Send traces, metrics and notices that are outstanding.", "look"),
     ("audit", "audit", "Verify that the journal was not changed.", "look"),
     ("replay", "proof", "Replay the decisions of a run and report the first difference.", "look"),

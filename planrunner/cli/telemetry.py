@@ -9,6 +9,8 @@ import click
 
 from planrunner.app.follow.figures import figures, figures_document, measured
 from planrunner.app.follow.reporting import reported
+from planrunner.app.history.profile import profiled
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
@@ -16,26 +18,36 @@ from planrunner.cli.runner import lay_environment, say
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED, OK
 from planrunner.views.measures import measures_lines
+from planrunner.views.profile import profile_document, profile_lines
 
 
 @click.command("metrics")
+@click.argument("run", default="", shell_complete=RUN)
 @json_option
 @click.pass_context
-def metrics_command(ctx: click.Context, /, as_json: bool) -> int:
+def metrics_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     """Show what the runs of this project amount to: success rate, durations, tokens, interventions.
+
+    With RUN: what the time of that run went to, its critical path and its longest tasks.
 
     \b
     Examples:
       planrunner metrics
+      planrunner metrics last
       planrunner metrics --json
     """
     given = given_settings(ctx)
-    told = figures(measured(given.state))
-    if as_json:
-        print_document(figures_document(told))
+    screen = output(given)
+    if run:
+        made = profiled(run, given.state)
+        told, lines = profile_document(made), profile_lines(screen, made)
     else:
-        screen = output(given)
-        screen.write("\n".join(measures_lines(screen, told)) + "\n")
+        amounts = figures(measured(given.state))
+        told, lines = figures_document(amounts), measures_lines(screen, amounts)
+    if as_json:
+        print_document(told)
+    else:
+        screen.write("\n".join(lines) + "\n")
     return OK
 
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.handoff.readme import VERIFY, Overview, facts
+from planrunner.app.history.profile import story_of
 from planrunner.app.history.show import Look, look
-from planrunner.app.history.state import begun
 from planrunner.app.history.tails import tail_of
-from planrunner.app.runs.doubts import rest
 from planrunner.errors import UsageError
-from planrunner.journal.stores import open_journal
 from planrunner.views.artifacts import size_text
 from planrunner.views.documents import document
 from planrunner.views.page.drawer import Tail
 from planrunner.views.page.handoff import File, Handoff, handoff_page
 from planrunner.views.page.render import Frame, standalone
 from planrunner.views.page.run import Given, embedded_data, run_page
-from planrunner.views.page.story import Story
 from planrunner.views.postmortem import Postmortem
 
 Json = Any
@@ -41,11 +37,7 @@ def index_page(over: Overview, looked_back: Postmortem) -> str:
 
 def report_page(found: Look, back: str = "") -> str:
     """A run as one file; ``back`` is a page beside it that it leads to."""
-    with closing(open_journal(found.directory, readonly=True)) as journal:
-        story = Story(begun(journal, found.row.run)).take(found.entries)
-    if not found.row.leased:
-        rest(story.state)
-        story.refresh()
+    story = story_of(found)
     logs = _Logs(os.path.join(found.directory, "logs", found.row.run))
     return drawn(Given(story, found.now, found.row.leased, found.source, logs, whole=True, alone=True), back)
 

@@ -227,8 +227,8 @@ def _end(state: State, number: int) -> float:
     return float("inf") if task.ended is None else task.ended
 
 
-def path_text(story: Story) -> str:
-    """The critical path of the top level as names: ``checkout, test, package``; empty without one."""
+def critical_path_labels(story: Story) -> list[str]:
+    """The tasks of the critical path of the top level, the first one first."""
     state = story.state
     names: list[str] = []
     number = _last(state, range(state.top.first, state.top.first + state.top.size))
@@ -236,4 +236,10 @@ def path_text(story: Story) -> str:
         names.append(label(state, number))
         number = _last(state, _before(state, number))
     names.reverse()
+    return names
+
+
+def path_text(story: Story) -> str:
+    """The critical path of the top level as names: ``checkout, test, package``; empty without one."""
+    names = critical_path_labels(story)
     return ", ".join(names if len(names) <= 12 else [*names[:4], "…", *names[-6:]])
