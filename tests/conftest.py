@@ -48,8 +48,8 @@ class TookTooLong(BaseException):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests wait a good part of their time, so one more than there are processors keeps those busy."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Tests wait a good part of their time, so two more than there are processors keep those busy."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

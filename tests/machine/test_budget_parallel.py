@@ -18,7 +18,7 @@ from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
-RUNS = int(os.environ.get("PLANRUNNER_BUDGET_RUNS", "40"))
+RUNS = int(os.environ.get("PLANRUNNER_BUDGET_RUNS", "24"))
 REGISTRY = Registry()
 
 

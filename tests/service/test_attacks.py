@@ -103,18 +103,22 @@ def _memory(served: Served) -> int:
 
 
 def _raw(served: Served, data: bytes, patience: float = 30.0) -> bytes:
-    """What comes back for bytes as they are."""
+    """What comes back for bytes as they are: one answer, or what there is of it when the service hangs up."""
     with socket.create_connection(("127.0.0.1", served.port), timeout=patience) as client:
         client.sendall(data)
-        parts = []
+        answer = b""
         try:
-            while part := client.recv(65536):
-                parts.append(part)
-                if b"\r\n\r\n" in b"".join(parts) and b"onnection: close" in b"".join(parts):
-                    break
+            while not _is_whole(answer) and (part := client.recv(65536)):
+                answer += part
         except (TimeoutError, ConnectionError):
             pass
-    return b"".join(parts)
+    return answer
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, separator, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    return bool(separator and length) and len(body) >= int(length[1])
 
 
 # 1-8: who asks

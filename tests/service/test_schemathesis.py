@@ -31,6 +31,9 @@ NAMES = """\
 """
 """Names that exist, without which every address would be one that is not there."""
 
+EXAMPLES = int(os.environ.get("PLANRUNNER_API_EXAMPLES", "5"))
+"""Requests of each kind for each address."""
+
 MEMORY = 600 << 20
 """Bytes that the service may have in memory afterwards."""
 
@@ -83,12 +86,12 @@ def test_the_examples_of_the_description_are_answered_as_it_says(tmp_path: Path)
 
 @pytest.mark.limit(1800)
 def test_every_answer_at_names_that_exist_is_one_that_the_description_has(tmp_path: Path) -> None:
-    fuzzed(tmp_path, "examples,coverage,fuzzing", 12)
+    fuzzed(tmp_path, "examples,coverage,fuzzing", EXAMPLES)
 
 
 @pytest.mark.limit(1800)
 def test_every_answer_at_names_from_nowhere_is_one_that_the_description_has(tmp_path: Path) -> None:
-    fuzzed(tmp_path, "coverage,fuzzing", 12, names=False)
+    fuzzed(tmp_path, "coverage,fuzzing", EXAMPLES, names=False)
 
 
 def _memory(served: Served) -> int:
