@@ -13,8 +13,7 @@ from planrunner.errors import UsageError
 from planrunner.files.match import name_matches
 from planrunner.jsontext import shown
 from planrunner.plan.nearest import nearest
-from planrunner.safety.project import FILE, read_data
-from planrunner.safety.trust import why_outside
+from planrunner.safety.trust import own_settings
 
 Json = Any
 
@@ -60,10 +59,7 @@ class Tool(NamedTuple):
 def offer(root: str) -> Offer:
     """What the settings of a project offer; those of another user offer nothing more than without any. Raises as
     ``read_data``."""
-    settings = os.path.join(root, FILE)
-    if os.path.lexists(settings) and why_outside(settings, root):
-        return Offer()
-    section = read_data(root).get("mcp") or {}
+    section = own_settings(root).get("mcp") or {}
     plain = Offer()
     return Offer(tuple(section.get("actions", plain.actions)), tuple(section.get("capabilities", plain.capabilities)))
 

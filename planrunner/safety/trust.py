@@ -15,13 +15,14 @@ import json
 import os
 import stat
 import time
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 from planrunner.fileio import replace_file
-from planrunner.safety.project import FILE, read_settings
+from planrunner.safety.project import FILE, read_data, read_settings
 
+Json = Any
 TrustState = Literal["trusted", "changed", "untrusted"]
 Kind = Literal["plugin", "plan", "project", "draft"]
 
@@ -198,6 +199,12 @@ def why_outside(path: str, project: str, home: str = "") -> str:
     elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
         return f"it lies outside the project `{root}`"
     return _passed_on(root, real)
+
+
+def own_settings(project: str) -> dict[str, Json]:
+    """What the settings of a project say; nothing where they come from outside. Raises as ``read_data``."""
+    path = os.path.join(project, FILE)
+    return {} if os.path.lexists(path) and why_outside(path, project) else read_data(project)
 
 
 def _is_project(root: str) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import meant, nearest
-from planrunner.safety.project import FILE, read_data
 from planrunner.safety.roster import named
-from planrunner.safety.trust import why_outside
+from planrunner.safety.trust import own_settings
 
 Json = Any
 
@@ -31,10 +29,7 @@ class ShellProfile(NamedTuple):
 def shell_profiles(directory: str) -> dict[str, ShellProfile]:
     """The profiles of a project by name, the default one first; none where its settings come from outside, since a
     profile carries lines out by itself. Raises as ``read_data``."""
-    settings = os.path.join(directory, FILE)
-    if os.path.lexists(settings) and why_outside(settings, directory):
-        return {}
-    section = named(read_data(directory).get("cli_profiles"))
+    section = named(own_settings(directory).get("cli_profiles"))
     made = {name: _profile(name, said or {}) for name, said in section.items()}
     return dict(sorted(made.items(), key=lambda item: not item[1].default))
 
