@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from planrunner.app.queue.detached import start_worker
+from planrunner.app.queue.lease import start_worker
 from planrunner.app.runs.host import Host
 from planrunner.cli.crash import write_report
 from planrunner.cli.group import given_settings

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from planrunner.app.queue import asking
-from planrunner.app.queue.detached import start_worker
 from planrunner.app.queue.items import STATUSES, Item, Overview, held_up, item_document, items_document
-from planrunner.app.queue.lease import worker_of
+from planrunner.app.queue.lease import start_worker, worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import ExecOptions, json_option, params_option, unattended_option

@@ -72,7 +72,7 @@ class Database:
                 if not readonly:
                     self._turn = _turn_file(state)
                     self._prepare()
-                elif not self._ask("SELECT 1 FROM sqlite_master WHERE name = 'pauses'"):
+                elif not self.ask("SELECT 1 FROM sqlite_master WHERE name = 'pauses'"):
                     raise _nothing(state)
             except BaseException:
                 self.close()
@@ -97,16 +97,13 @@ class Database:
                 os.close(turn)
 
     def ask(self, query: str, *values: Json) -> list[Any]:
-        """Rows of a query, for what is kept beside the items."""
-        return self._ask(query, *values)
+        """The rows of a query."""
+        with self._named():
+            return self._connection.execute(query, values).fetchall()
 
-    def do(self, statement: str, *values: Json) -> None:
-        """Carry out a statement; inside ``writing``."""
-        self._do(statement, *values)
-
-    def touched(self) -> int:
-        """A number that changes when another connection has written; costs microseconds."""
-        return int(self._ask("PRAGMA data_version")[0][0])
+    def do(self, statement: str, *values: Json) -> int:
+        """Carry out a statement inside ``writing``; how many rows it changed."""
+        return self._connection.execute(statement, values).rowcount
 
     @contextmanager
     def writing(self, durable: bool = False) -> Iterator[None]:
@@ -122,29 +119,22 @@ class Database:
                     self._connection.execute("ROLLBACK")
 
     def _prepare(self) -> None:
-        if self._ask("PRAGMA user_version") == [(_VERSION,)]:
+        if self.ask("PRAGMA user_version") == [(_VERSION,)]:
             return
         with turn(self.path), _alone(self._turn):
             if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise StorageFailed(f"`{self.path}` lies on a file system without shared memory")
         with self.writing(durable=True):
-            ((mark,),), ((version,),) = self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version")
+            ((mark,),), ((version,),) = self.ask("PRAGMA application_id"), self.ask("PRAGMA user_version")
             if version > _VERSION:
                 raise StorageFailed(f"the queue `{self.path}` was written by a newer planrunner", "upgrade planrunner")
             if mark not in (0, _APPLICATION):
                 raise StorageFailed(f"`{self.path}` is a database of another program", "move it away")
             if not version:
                 for statement in _TABLES:
-                    self._do(statement)
-                self._do(f"PRAGMA application_id = {_APPLICATION}")
-                self._do(f"PRAGMA user_version = {_VERSION}")
-
-    def _ask(self, query: str, *values: Json) -> list[Any]:
-        with self._named():
-            return self._connection.execute(query, values).fetchall()
-
-    def _do(self, statement: str, *values: Json) -> int:
-        return self._connection.execute(statement, values).rowcount
+                    self.do(statement)
+                self.do(f"PRAGMA application_id = {_APPLICATION}")
+                self.do(f"PRAGMA user_version = {_VERSION}")
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -1,10 +1,22 @@
-"""The lease of a queue: one process at a time works it off."""
+"""The process that works off a queue: one at a time has the lease, and one is started in the background for runs that
+outlive the command which asked for them."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+
+from planrunner.caller import NO_PROFILE, workspace
+from planrunner.errors import StorageFailed
+from planrunner.fileio import read_regular
 from planrunner.journal.process_leases import ProcessLease, process_with
 
+LOG = "worker.log"
 _NAME = "queue.worker"
+_PATIENCE = 20.0
+"""Seconds in which a worker has to have the lease of its queue."""
 
 
 def worker_lease(state: str) -> ProcessLease:
@@ -15,3 +27,32 @@ def worker_lease(state: str) -> ProcessLease:
 def worker_of(state: str) -> str:
     """The process that works off the queue of a state directory, as people read it; empty where none does."""
     return process_with(state, _NAME)
+
+
+def start_worker(root: str, state: str) -> int:
+    """Start a worker of a project in a process of its own, which ends when nothing in the queue is open any more; its
+    number, 0 where a worker runs already. What it says is in ``logs/worker.log`` of the state directory. Raises
+    StorageFailed where it does not begin its work."""
+    if worker_of(state):
+        return 0
+    path = os.path.join(state, "logs", LOG)
+    profile = workspace().profile
+    words = [sys.executable, "-m", "planrunner", "-C", root, "--state", state, "--no-input"]
+    words += ["--profile", profile or NO_PROFILE] if profile is not None else []
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "ab") as log:
+        process = subprocess.Popen(
+            [*words, "worker", "--until-empty"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _PATIENCE
+    while not worker_of(state):
+        if process.poll() is not None and not worker_of(state):
+            said = read_regular(path, 1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise StorageFailed(f"the worker ended at once: {said}", f"all it said is in `{path}`")
+        if time.monotonic() > deadline:
+            raise StorageFailed(f"process {process.pid}, the worker, has not begun for {_PATIENCE:.0f} seconds")
+        time.sleep(0.02)
+    return process.pid

@@ -27,7 +27,7 @@ _ITEMS = (
     " begun, ended, wakes, reason, code, seen, ahead, carried FROM items"
 )
 _TURN = "ahead DESC, priority DESC, number"
-_PLACES = "SELECT run FROM items WHERE status = 'waiting' ORDER BY ahead DESC, priority DESC, number"
+_PLACES = "SELECT run FROM items WHERE status = 'waiting' ORDER BY"
 _NOTE = "UPDATE items SET"
 _OVER: tuple[Status, ...] = ("done", "failed", "cancelled")
 
@@ -78,12 +78,12 @@ class Store(Database):
         """Put a wish into the queue, durably: its item, and whether it is new. Raises UsageError where ``most`` items
         wait already."""
         with self.writing(durable=True):
-            if wish.key and (known := self._ask(f"{_ITEMS} WHERE key = ?", wish.key)):
+            if wish.key and (known := self.ask(f"{_ITEMS} WHERE key = ?", wish.key)):
                 return self._task(known[0]).item, False
             if most is not None and (waiting := self._count("waiting")) >= most:
-                raise full(waiting)
-            self._do("INSERT OR IGNORE INTO texts VALUES (?, ?)", wish.digest, wish.text)
-            if self._ask("SELECT 1 FROM items WHERE run = ?", wish.run):
+                raise _full(waiting)
+            self.do("INSERT OR IGNORE INTO texts VALUES (?, ?)", wish.digest, wish.text)
+            if self.ask("SELECT 1 FROM items WHERE run = ?", wish.run):
                 self._again(wish)
             else:
                 self._insert(wish)
@@ -91,7 +91,7 @@ class Store(Database):
 
     def _insert(self, wish: Wish) -> None:
         sealed = _sealed(wish)
-        self._do(
+        self.do(
             "INSERT INTO items (run, key, plan, digest, request, asker, place, source, act, arguments, seal, priority,"
             " ahead, status, enqueued, seen, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'waiting', ?, ?, '')",
@@ -101,9 +101,9 @@ class Store(Database):
 
     def _again(self, wish: Wish) -> None:
         """What is wished for next of a run that has been in the queue: it comes at the end of those of its priority."""
-        self._do("UPDATE items SET number = (SELECT max(number) FROM items) + 1 WHERE run = ?", wish.run)
+        self.do("UPDATE items SET number = (SELECT max(number) FROM items) + 1 WHERE run = ?", wish.run)
         sealed = _sealed(wish)
-        self._do(
+        self.do(
             "UPDATE items SET plan = ?, digest = ?, request = ?, asker = ?, place = ?, source = ?, act = ?,"
             " arguments = ?, seal = ?, priority = ?, ahead = 0, carried = 0, status = 'waiting', enqueued = ?,"
             " ended = NULL, wakes = NULL, seen = ?, reason = '', code = NULL WHERE run = ?",
@@ -118,7 +118,7 @@ class Store(Database):
 
     def task(self, run: str) -> Task:
         """The item of a run, with what it asks for. Raises NotFound."""
-        rows = self._ask(f"{_ITEMS} WHERE run = ?", run)
+        rows = self.ask(f"{_ITEMS} WHERE run = ?", run)
         if not rows:
             raise _unknown(run)
         return self._task(rows[0])
@@ -127,7 +127,7 @@ class Store(Database):
         """Items of these statuses in the order in which they are taken."""
         marks = ", ".join("?" * len(statuses))
         query = f"{_ITEMS} WHERE status IN ({marks}) ORDER BY {_TURN} LIMIT ?"
-        return [self._task(row) for row in self._ask(query, *statuses, limit)]
+        return [self._task(row) for row in self.ask(query, *statuses, limit)]
 
     def page(self, statuses: Sequence[Status], limit: int, after: int) -> list[Item]:
         """Items as lists show them: what goes on, what waits in its order, what is parked, what is over with the last
@@ -140,21 +140,21 @@ class Store(Database):
             " CASE WHEN status IN ('done', 'failed', 'cancelled') THEN -coalesce(ended, 0) ELSE 0 END,"
             f" {_TURN} LIMIT ? OFFSET ?"
         )
-        return [self._task(row).item for row in self._ask(query, *wanted, limit, after)]
+        return [self._task(row).item for row in self.ask(query, *wanted, limit, after)]
 
     def with_key(self, key: str) -> Item | None:
         """The item that was asked for under a key."""
-        rows = self._ask(f"{_ITEMS} WHERE key = ?", key)
+        rows = self.ask(f"{_ITEMS} WHERE key = ?", key)
         return self._task(rows[0]).item if rows else None
 
     def find(self, wanted: str) -> str:
         """The run that people mean: ``last``, an id, the start of one, or what follows its last hyphen. Raises
         NotFound."""
-        rows = self._ask("SELECT run FROM items WHERE run = ?", wanted)
+        rows = self.ask("SELECT run FROM items WHERE run = ?", wanted)
         if not rows and wanted == "last":
-            rows = self._ask("SELECT run FROM items ORDER BY number DESC LIMIT 1")
+            rows = self.ask("SELECT run FROM items ORDER BY number DESC LIMIT 1")
         if not rows and wanted:
-            rows = self._ask(
+            rows = self.ask(
                 "SELECT run FROM items WHERE substr(run, 1, ?2) = ?1 OR substr(run, -?2 - 1) = '-' || ?1 LIMIT 9",
                 *(wanted, len(wanted)),
             )
@@ -164,30 +164,30 @@ class Store(Database):
 
     def places(self) -> dict[str, int]:
         """How many items come before each that waits, by run."""
-        rows = self._ask(_PLACES)
+        rows = self.ask(f"{_PLACES} {_TURN}")
         return {row[0]: place for place, row in enumerate(rows)}
 
     def counts(self) -> dict[str, int]:
         """How many items there are of each status that has any."""
-        return dict(self._ask("SELECT status, count(*) FROM items GROUP BY status"))
+        return dict(self.ask("SELECT status, count(*) FROM items GROUP BY status"))
 
     def text(self, digest: str) -> bytes:
         """The text of a plan as it was asked for. Raises NotFound."""
-        rows = self._ask("SELECT text FROM texts WHERE digest = ?", digest)
+        rows = self.ask("SELECT text FROM texts WHERE digest = ?", digest)
         if not rows:
             raise NotFound(f"the queue has no plan with the digest {digest}")
         return bytes(rows[0][0])
 
     def pause(self) -> Pause | None:
         """Whether the queue is paused, by whom and why."""
-        rows = self._ask("SELECT who, at, reason FROM pauses")
+        rows = self.ask("SELECT who, at, reason FROM pauses")
         return Pause(*rows[0]) if rows else None
 
     def set_pause(self, pause: Pause | None) -> None:
         with self.writing(durable=True):
-            self._do("DELETE FROM pauses")
+            self.do("DELETE FROM pauses")
             if pause is not None:
-                self._do("INSERT INTO pauses VALUES (?, ?, ?)", *pause)
+                self.do("INSERT INTO pauses VALUES (?, ?, ?)", *pause)
 
     def withdraw(self, run: str, reason: str) -> bool:
         """Cancel an item that waits for its first turn, durably; False where it has been taken by now."""
@@ -196,24 +196,24 @@ class Store(Database):
                 "UPDATE items SET status = 'cancelled', ended = ?, reason = ?"
                 " WHERE run = ? AND status = 'waiting' AND begun IS NULL"
             )
-            return self._do(query, time.time(), reason, run) > 0
+            return self.do(query, time.time(), reason, run) > 0
 
     def open_from(self, source: str) -> list[str]:
         """The runs from a source that are not over."""
         query = "SELECT run FROM items WHERE source = ? AND status IN ('waiting', 'running', 'parked') ORDER BY number"
-        return [str(row[0]) for row in self._ask(query, source)]
+        return [str(row[0]) for row in self.ask(query, source)]
 
     def begun_since(self, since: float) -> list[float]:
         """When runs began after ``since``, the first one first."""
-        return [float(row[0]) for row in self._ask("SELECT begun FROM items WHERE begun > ? ORDER BY begun", since)]
+        return [float(row[0]) for row in self.ask("SELECT begun FROM items WHERE begun > ? ORDER BY begun", since)]
 
     def note(self, run: str, status: Status, **fields: Json) -> None:
         """Write how an item stands; inside ``writing``."""
         names = ", ".join(f"{name} = ?" for name in ("status", *fields))
-        self._do(f"{_NOTE} {names} WHERE run = ?", status, *fields.values(), run)
+        self.do(f"{_NOTE} {names} WHERE run = ?", status, *fields.values(), run)
 
     def _count(self, status: Status) -> int:
-        return int(self._ask("SELECT count(*) FROM items WHERE status = ?", status)[0][0])
+        return int(self.ask("SELECT count(*) FROM items WHERE status = ?", status)[0][0])
 
     def _task(self, row: Sequence[Any]) -> Task:
         number, run, plan, digest, request, asker, place, source, act, arguments, seal, priority, *rest = row
@@ -230,7 +230,7 @@ class Store(Database):
         return Task(item, asked, Workspace(*read_json(place)), read_json(arguments), seen, ahead > 0, carried > 0, ours)
 
 
-def full(waiting: int) -> UsageError:
+def _full(waiting: int) -> UsageError:
     """The error for a queue that takes nothing more."""
     return UsageError(
         f"the queue is full: {waiting} runs wait, which is the most that `scheduler.max_queue_size` lets wait",
