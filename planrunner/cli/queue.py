@@ -96,7 +96,7 @@ def _why(item: Item) -> str:
     if item.status == "waiting" and item.ahead is not None:
         before = f"{plural(item.ahead, 'run')} before it" if item.ahead else "it is next"
         return before + (f", priority {item.priority}" if item.priority else "")
-    return harmless(item.reason)
+    return "" if item.reason == item.status else harmless(item.reason)
 
 
 @queue_command.command("add")

@@ -18,6 +18,8 @@ from planrunner.plan.expressions.values import EvaluationError, shown
 from planrunner.plan.identity import paths_read
 from planrunner.plan.tasks import until_of
 
+_VERDICTS = {"approve": "approved", "reject": "rejected"}
+
 
 def why(state: State, task_id: str) -> list[str]:
     """Sentences from the most to the least important; raises KeyError for a task the plan does not have."""
@@ -110,19 +112,20 @@ def _gate(task_state: TaskState) -> list[str]:
     gate = task_state.gate
     if gate is None or not gate.opened:
         return []
-    asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anybody"
-    lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  {gate.need} of {asked} decide"]
+    asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anyone"
+    votes = "1 vote" if gate.need == 1 else f"{gate.need} votes"
+    lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  needs {votes} from {asked}"]
     if gate.not_starter:
         lines[-1] += ", except the person who started the run"
     if gate.waits and gate.expires_at is not None:
         lines.append(f"  it expires at {gate.expires_at:.0f} (seconds since 1970)")
     for vote in gate.votes:
-        roles = f" ({', '.join(vote.roles or vote.claimed)}{' by their own word' if vote.claimed else ''})"
-        said = f"  {vote.by}{roles if vote.roles or vote.claimed else ''} {vote.verdict}s"
+        roles = f" ({', '.join(vote.roles or vote.claimed)}{', claimed' if vote.claimed else ''})"
+        said = f"  {vote.by}{roles if vote.roles or vote.claimed else ''} {_VERDICTS[vote.verdict]}"
         lines.append(
             said + (f" with `{vote.choice}`" if vote.choice else "") + (f": {vote.reason}" if vote.reason else "")
         )
-    lines.append(f"  for what has the digest {gate.shown}")
+    lines.append(f"  a vote is for exactly what was shown, digest {gate.shown}")
     if judged := verdicts.judge_unsure(gate):
         lines.append(f"  {judged}")
     return lines
@@ -211,7 +214,8 @@ def _attempts(state: State, number: int) -> list[str]:
     if task_state.past:
         text += f" on this visit ({task_state.attempts} in all)"
     if task_state.reissues:
-        text += f", issued again {task_state.reissues} times after a crash"
+        times = "once" if task_state.reissues == 1 else f"{task_state.reissues} times"
+        text += f" (issued again {times} after a crash)"
     if (last := task_state.outcome) is not None and task_state.status == "completed" and last.failure:
         text += f" exited {last.exit_code}, as its criteria allow"
     elif last is not None:

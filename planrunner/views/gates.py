@@ -249,7 +249,7 @@ def waiting_text(gate: GateState, now: float) -> str:
     if gate.expires_at is not None:
         left = gate.expires_at - now
         parts.append(f"expires in {duration_text(left)}" if left > 0 else "expired; resume the run to settle it")
-    votes, by = tally(gate.votes, gate.need), ", ".join(vote.by for vote in gate.votes)
+    votes, by = tally(gate.votes, gate.need), ", ".join(vote.by for vote in gate.votes if vote.verdict == "approve")
     parts.append(f"{votes} ({by})" if by else votes)
     deciders = [f"role `{role}`" for role in gate.roles] + list(gate.people)
     who = " or ".join(deciders) or "anyone"

@@ -13,6 +13,7 @@ from workbench import plan
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
+from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
@@ -297,6 +298,15 @@ def test_a_decision_leads_to_the_task_of_the_option() -> None:
     run.resume()
     assert run.statuses() == {"sign": "completed", "go": "omitted", "wait": "completed"}
     assert run.outputs("sign")["choice"] == "later"
+
+
+def test_why_tells_how_many_votes_are_needed_from_whom_and_who_gave_one() -> None:
+    run = GateRun(plan(approval(approvers={"roles": ["qa"], "count": 2}), AFTER))
+    assert "  needs 2 votes from the role qa, except the person who started the run" in why(run.state, "sign")
+    run.vote("sign", by="bo", roles=("qa",), verdict="reject", reason="too early")
+    assert "  bo (qa, claimed) rejected: too early" in why(run.resume().state, "sign")
+    alone = GateRun(plan(approval(), AFTER))
+    assert any(line.startswith("  needs 1 vote from anyone") for line in why(alone.state, "sign"))
 
 
 def test_votes_for_different_options_do_not_add_up() -> None:

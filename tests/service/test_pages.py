@@ -85,6 +85,10 @@ def test_a_rejection_wants_to_know_why_and_keeps_what_was_typed(served: Served) 
     assert answer.status == 400
     assert "say why" in words(answer)
     assert form(served, address, decision="reject", shown=shown(at), comment="too early").status == 303
+    over = words(page(served, address))
+    assert "So far 0 of 1 approvals" in over
+    assert "approvals (" not in over
+    assert "Expires" not in over
     awaited(lambda: served.run(run)["status"] == "failed")
 
 

@@ -137,6 +137,7 @@ def test_the_queue_groups_what_goes_on_waits_and_is_over() -> None:
     assert page.waiting[0].said == "2 runs before it"
     assert not page.waiting[0].begun
     assert page.over[0].said == "exit 1"
+    assert queue_page([{**over, "reason": "failed"}], overview, "/w", 100.0).over[0].said == ""
     assert page.paused == "by bo, 1 min ago: night"
     assert page.slots == "1 of 2 slots in use"
 

@@ -219,3 +219,14 @@ def test_what_ran_at_once_of_hidden_tasks_is_drawn_as_one_picture(large: Path) -
     heights = [float(point.split(",")[1]) for point in rest.density.split(" ")]
     assert min(heights) == 0.0
     assert max(heights) == 22.0
+
+
+def test_the_place_of_a_failure_is_told_and_linked_from_the_directory_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("plan: p\ntasks:\n  - {id: breaks, run: exit 3, timeout: 1m}\n")
+    commands.run("exec", str(tmp_path / "plan.yaml"), "--progress", "quiet", folder=tmp_path, env=dict(os.environ))
+    story, _ = told(tmp_path)
+    with closing(open_journal(str(tmp_path / ".planrunner"), readonly=True)) as journal:
+        text = journal.plan(journal.runs(1)[0].plan_digest).source().text
+    page = run_page(Given(story, story.last, source=Source(text, str(tmp_path / "plan.yaml"))))
+    assert [(each.file, each.line) for each in page.troubles] == [("plan.yaml", 3)]
+    assert [moment.text for moment in page.moments][-1] == "run failed"

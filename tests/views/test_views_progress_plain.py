@@ -256,3 +256,14 @@ def test_items_of_a_large_fan_out_that_never_started_count_among_what_did_not(sc
     progress.tick(0.0)
     assert _lines(stream)[0] == "run r of p: 2 top-level tasks"
     assert "/ 199 tasks not started".replace("/", "⊘") in _lines(stream)
+
+
+def test_a_task_in_doubt_is_told_without_how_long_it_took(story, shell_task, screen):
+    told = story(shell_task("pay"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for event in (AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "not known")):
+        told.tell(event)
+        progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert _lines(stream)[-1].endswith("? pay in doubt: not known")

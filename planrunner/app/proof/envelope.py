@@ -281,7 +281,7 @@ def _kind(task: Task) -> tuple[str, str]:
 
 def who_decides(gate: Gate) -> str:
     """Who decides a gate, in words."""
-    people = " or ".join((*gate.people, *(f"role {role}" for role in gate.roles))) or "anybody"
+    people = " or ".join((*gate.people, *(f"role {role}" for role in gate.roles))) or "anyone"
     count = f"{gate.need} of {people}" if gate.need > 1 else people
     return f"{gate.kind} by {count}" + (", not the starter" if gate.not_starter else "")
 

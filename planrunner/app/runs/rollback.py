@@ -179,7 +179,7 @@ def _step(state: State, position: int) -> Step:
         return Step(task.id, "capability", f"{task.uses} {what}")
     if step.kind == "files":
         count = sum(not record.get("folder") for record in step.files)
-        return Step(task.id, "files", f"put back {count} files of {', '.join(step.patterns)}")
+        return Step(task.id, "files", f"put back {count} file{'s' * (count != 1)} of {', '.join(step.patterns)}")
     action: Any = task.rollback
     run = action.run if isinstance(action.run, str) else " ".join(action.run or ())
     return Step(task.id, "action", (run or action.uses).strip())

@@ -316,7 +316,9 @@ def compute(sign: str, left: Json, right: Json) -> Json:
 
 def misfit(sign: str, one: str, other: str) -> str:
     """Words for an operation on kinds that do not fit."""
-    hint = ": write `str(…)` around the other one" if sign == "+" and "string" in (one, other) else ""
+    hint = ""
+    if sign == "+" and "string" in (one, other):
+        hint = f": write `str(…)` around {NAMES[other if one == 'string' else one]}"
     return f"`{sign}` does not take {NAMES[one]} and {NAMES[other]}{hint}"
 
 

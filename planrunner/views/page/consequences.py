@@ -135,7 +135,7 @@ def _pushed_back(state: State, number: int, written: Gate) -> Consequence | None
     used = state.sent_back.get(number, 0)
     between = [each for each in downstream(state, target) if each in _before(state, number)]
     names = tuple(label(state, each) for each in between[:_NAMED]) or (label(state, target),)
-    meta = (f"{used} of at most {count(written.on_reject.max, 'time')} used. Approvals so far count no longer.",)
+    meta = (f"{used} of at most {count(written.on_reject.max, 'time')} used. Earlier approvals no longer count.",)
     text = "these run again with your comment, and the gate asks again:"
     more = max(0, len(between) - _NAMED)
     return Consequence("rework", "gate", "back", "If you push back", text, names, more, meta)

@@ -165,8 +165,10 @@ def deciders(gate: GateState) -> str:
 def _facts(gate: GateState, now: float) -> Iterator[tuple[str, str]]:
     yield "Needs", deciders(gate)
     if gate.need > 1 or gate.votes:
-        by = ", ".join(vote.by for vote in gate.votes)
+        by = ", ".join(vote.by for vote in gate.votes if vote.verdict == "approve")
         yield "So far", tally(gate.votes, gate.need) + (f" ({by})" if by else "")
+    if not gate.waits:
+        return
     yield "Waiting", rough(max(0.0, now - gate.opened_at))
     if gate.expires_at is None:
         yield "Expires", "never"
@@ -296,7 +298,7 @@ def _step(event: Event, when: str) -> Step | None:
         return Step("gate", "gate", "", "Asked", visit)
     if isinstance(event, GateReopened):
         what = ", ".join(event.changed[:3])
-        return Step("wait", "chg", "", f"What was shown changed ({what}); earlier approvals count no longer", visit)
+        return Step("wait", "chg", "", f"What was shown changed ({what}); earlier approvals no longer count", visit)
     if isinstance(event, GateEscalated):
         return Step("wait", "arrow", "", "Escalated: no decision in time", visit)
     if isinstance(event, GateVoted):

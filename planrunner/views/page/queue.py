@@ -121,7 +121,7 @@ def _said(item: Mapping[str, Json], now: float) -> str:
         parts.append(f"{count(int(ahead), 'run')} before it" if ahead else "next")
     if item["status"] == "parked":
         parts.append(f"continues {moment(item['wakes'], now)}" if item["wakes"] is not None else "waits for people")
-    if item["reason"]:
+    if item["reason"] and item["reason"] != item["status"]:
         parts.append(str(item["reason"]))
     return "; ".join(parts)
 

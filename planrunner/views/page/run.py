@@ -37,7 +37,7 @@ from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Moment, Story, place_of
 from planrunner.views.page.timeline import Lane, busy, critical_path, lanes, path_text
-from planrunner.views.page.trouble import Trouble, troubles
+from planrunner.views.page.trouble import Trouble, from_directory, troubles
 from planrunner.views.page.verdict import Verdict, verdict
 from planrunner.views.status import ORDER, shown_counts
 
@@ -173,7 +173,7 @@ def run_page(given: Given) -> RunPage:
         run=state.run_id,
         plan_id=state.plan.id,
         title=harmless(state.plan.title or state.plan.id),
-        file=_file(state),
+        file=from_directory(state, str(state.environment.get("plan") or "")),
         digest=state.plan_digest,
         facts=tuple(_facts(story, now)),
         params=" ".join(f"{name}={harmless(as_text(value, 80))}" for name, value in state.params.items()),
@@ -262,12 +262,6 @@ def _facts(story: Story, now: float) -> list[tuple[str, str]]:
     if state.environment.get("deployment"):
         facts.append(("Deployment", harmless(as_text(state.environment["deployment"], 80))))
     return facts
-
-
-def _file(state: State) -> str:
-    """The file of the plan, from the directory of the run where it lies below it."""
-    file, directory = str(state.environment.get("plan") or ""), str(state.environment.get("directory") or "")
-    return file.removeprefix(directory.rstrip("/") + "/") if directory else file
 
 
 def _moments(every: Sequence[Moment]) -> list[Moment]:

@@ -165,7 +165,8 @@ def _parked(state: State, event: RunParked, at: float) -> Said:
 def _ended(state: State, event: RunEnded, at: float) -> Said:
     tone = {"completed": "ok", "failed": "bad"}.get(event.status, "")
     why = event.detail or event.reason.replace("_", " ")
-    return f"run {event.status}" + (f": {why}" if why and event.status != "completed" else ""), tone
+    told = why and why != event.status and event.status != "completed"
+    return f"run {event.status}" + (f": {why}" if told else ""), tone
 
 
 def _resumed(state: State, event: RunResumed, at: float) -> Said:

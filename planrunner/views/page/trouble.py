@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planrunner.machine.names import label
+from planrunner.machine.state import State
 from planrunner.source import Source
 from planrunner.views.failure import BLOCKS, failure_facts, is_undoable, troubled
 from planrunner.views.page.figures import duration, plain
@@ -57,6 +58,7 @@ def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
     known = [(name, plain(text)) for name, text in failure_facts(state, number, source) if text]
     texts = dict(known)
     file, line = _place(texts.get("place", ""))
+    file = from_directory(state, file)
     attempt = attempt_text(task, task_state.attempts, task_state.past)
     took = duration(task_state.outcome.duration) if task_state.outcome and task_state.outcome.duration else ""
     kind = f"class {task_state.failure}" if task_state.failure else ""
@@ -77,6 +79,12 @@ def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
         task_state.status == "in_doubt",
         is_undoable(state, number),
     )
+
+
+def from_directory(state: State, file: str) -> str:
+    """A file of a plan, from the directory of the run where it lies below it."""
+    directory = str(state.environment.get("directory") or "")
+    return file.removeprefix(directory.rstrip("/") + "/") if directory else file
 
 
 def _place(text: str) -> tuple[str, int]:

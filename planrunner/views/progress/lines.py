@@ -126,7 +126,8 @@ def _settled(shown: ShownEvent) -> tuple[str, str]:
     state, event, task = shown.state, shown.event, shown.task
     if event.status == "completed" and is_of_calls(state, shown.number):
         return "", ""  # its calls have lines of their own
-    took = f" in {duration_text(max(0.0, shown.at - task.started - task.idle))}" if task.started is not None else ""
+    timed = task.started is not None and event.status != "in_doubt"  # how long an attempt took is not known either
+    took = f" in {duration_text(max(0.0, shown.at - (task.started or 0.0) - task.idle))}" if timed else ""
     line = f"{shown.name} {status_word(event.status)}{took}"
     if task.attempts - task.past > 1:
         line += f", {shown.attempt(task.attempts)}"
@@ -168,7 +169,7 @@ def _retry(shown: ShownEvent) -> tuple[str, str]:
 
 
 def _escalated(shown: ShownEvent) -> tuple[str, str]:
-    asked = " or ".join([*(f"the role {role}" for role in shown.event.roles), *shown.event.people]) or "anybody"
+    asked = " or ".join([*(f"the role {role}" for role in shown.event.roles), *shown.event.people]) or "anyone"
     return "blocked", f"{shown.name} was not decided in time; it now asks {shown.cut(asked)}"
 
 
