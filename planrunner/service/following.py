@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
 from planrunner.app.follow.follower import Follower
-from planrunner.service.context import HereProject, Project, Visitor, frame
+from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf, frame
 from planrunner.views.page.inbox import may_decide, questions
 from planrunner.views.page.render import Frame
 
@@ -48,16 +49,29 @@ HereFollower = Annotated[Follower, Depends(the_follower)]
 
 
 class Reader(NamedTuple):
-    """Who looks at which project, and what follows its runs."""
+    """Who reads a page of which project, and what follows its runs."""
 
     project: Project
     visitor: Visitor
     follower: Follower
 
+    def behalf(self) -> AbstractContextManager[None]:
+        """Let use cases act for the reader in the project, in this thread."""
+        return behalf(self.visitor, self.project)
 
-def framed(follower: Follower, project: Project, visitor: Visitor, here: str, *scripts: str) -> Frame:
-    """The frame of a page of a project, with how much waits for the person who looks."""
-    return frame(project, visitor, here, *scripts)._replace(waiting=waiting_for(follower, visitor))
+    def frame(self, here: str, *scripts: str) -> Frame:
+        """The frame of a page of the project, with how much waits for the reader."""
+        shown = frame(self.project, self.visitor, here, *scripts)
+        return shown._replace(waiting=waiting_for(self.follower, self.visitor))
+
+
+async def the_reader(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:
+    """Who reads a page of the project of the address."""
+    return Reader(project, visitor, follower)
+
+
+HereReader = Annotated[Reader, Depends(the_reader)]
+"""Who reads a page of the project of the address."""
 
 
 def waiting_for(follower: Follower, visitor: Visitor) -> int:

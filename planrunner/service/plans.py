@@ -20,6 +20,7 @@ from planrunner.app.plans.files import plan_paths
 from planrunner.app.runs.execute import Silent
 from planrunner.caller import Workspace, acting, principal
 from planrunner.errors import NotFound, PlanrunnerError, UsageError
+from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
@@ -44,6 +45,17 @@ def plan_of(project: Project, path: str) -> str:
         near = nearest(path, known)
         raise NotFound(f"the project has no plan `{path}`", f"did you mean `{near}`?" if near else "")
     return place
+
+
+def plan_of_run(project: Project, state: State) -> str:
+    """The path below the project of the plan that a run was started with. Raises NotFound for one that is no file of
+    the project."""
+    directory = str(state.environment.get("directory") or project.root)
+    place = os.path.normpath(os.path.join(directory, str(state.environment.get("plan") or "")))
+    path = os.path.relpath(place, project.root)
+    if path == os.curdir or path.startswith(os.pardir):
+        raise NotFound(f"the plan of run {state.run_id} is not a file of this project")
+    return path
 
 
 _turns = threading.BoundedSemaphore(CHECKED)

@@ -67,8 +67,10 @@ class Problem(Exception):
         self.headers = headers or {}
 
 
-def problem_of(error: PlanrunnerError) -> Problem:
-    """The answer for an error of a use case."""
+def problem_of(error: Problem | PlanrunnerError) -> Problem:
+    """The answer for an error of a use case; a problem is one already."""
+    if isinstance(error, Problem):
+        return error
     status = next((number for kind, number in STATUS if isinstance(error, kind)), 500)
     more: dict[str, Json] = {"exit_code": error.exit_code}
     if error.way_out.steps:

@@ -9,16 +9,16 @@ from contextlib import closing
 from itertools import islice
 from typing import Any, NamedTuple
 
-from planrunner.app.history.state import stored_state
+from planrunner.app.history.state import stored_plan, stored_state
 from planrunner.app.plans.tasks import task_number, unknown
 from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.execute import exit_code as code
 from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
-from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.journal.codec import event_types
 from planrunner.journal.ports import Journal
-from planrunner.journal.records import RunRow
+from planrunner.journal.records import Head, RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state, private
 from planrunner.machine import explain
@@ -224,6 +224,28 @@ def parked(journal: Journal, run: str, last_seq: int) -> tuple[str, str]:
             rest(state)
             return state.status, state.reason
     return "paused", "cut off"
+
+
+def with_hypotheses(heads: Iterable[Head], most: int) -> list[str]:
+    """Of these runs the first ``most`` whose plans declare hypotheses; a plan that cannot be read declares none here,
+    and shows why where its run is looked at."""
+    runs = list(heads)
+    if not runs:
+        return []
+    declares: dict[str, bool] = {}
+    found: list[str] = []
+    with closing(open_journal(find_state(None, None), readonly=True)) as journal:
+        for head in runs:
+            if head.plan_digest not in declares:
+                try:
+                    declares[head.plan_digest] = bool(stored_plan(journal, head.plan_digest).hypotheses)
+                except PlanrunnerError:
+                    declares[head.plan_digest] = False
+            if declares[head.plan_digest]:
+                found.append(head.run)
+            if len(found) == most:
+                break
+    return found
 
 
 def look(wanted: str, state: str | None) -> Look:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summary import Summary
 from planrunner.app.history.compare import compared_revisions, compared_runs
-from planrunner.app.history.show import Look, look
+from planrunner.app.history.show import look
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.errors import UsageError
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.errors import PlanrunnerError, UsageError
+from planrunner.machine.state import State
+from planrunner.service.context import Runner
 from planrunner.service.control import HereControl, Order
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import HereForm
-from planrunner.service.plans import plan_of
-from planrunner.service.promised import begun_or_queued
+from planrunner.service.pages.run import begun_or_queued
+from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
 from planrunner.views.page.figures import moment, sentence
@@ -41,56 +40,44 @@ RunName = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/compare", response_model=None, response_class=HTMLResponse)
-def compare(
-    project: HereProject,
-    visitor: HereVisitor,
-    follower: HereFollower,
-    one: RunName = "",
-    other: RunName = "",
-    run: RunName = "",
-    all: bool = False,
-) -> Response:
+def compare(here: HereReader, one: RunName = "", other: RunName = "", run: RunName = "", all: bool = False) -> Response:
     """Two runs (``one``, ``other``), two revisions of a ``run``, or the form that asks which."""
-    with behalf(visitor, project):
+    with here.behalf():
         if run:
-            return HTMLResponse(_revisions(project, visitor, follower, run, (one, other)))
+            return HTMLResponse(_revisions(here, run, (one, other)))
         if one and other:
             pair = (one, other)
-            return begun_or_queued(
-                project, visitor, follower, pair, lambda: HTMLResponse(_runs(project, visitor, follower, pair, all))
-            )
-    return HTMLResponse(_asking(project, visitor, follower, one, other))
+            return begun_or_queued(here, pair, lambda: HTMLResponse(_runs(here, pair, all)))
+    return HTMLResponse(_asking(here, one, other))
 
 
-def _runs(
-    project: Project, visitor: Visitor, follower: Follower, names: tuple[str, str], whole: bool, problem: str = ""
-) -> str:
-    made = compared_runs(*names, project.state)
-    again = _again(look(made.other.run_id, project.state), project) if "run" in visitor.scopes else ()
+def _runs(here: Reader, names: tuple[str, str], whole: bool, problem: str = "") -> str:
+    made = compared_runs(*names, here.project.state)
+    again = _again(here, look(made.other.run_id, here.project.state).state) if "run" in here.visitor.scopes else ()
     page = {"runs": runs_page(made, whole), "revisions": None, "again": again, "problem": problem, "now": time.time()}
-    return rendered("compare.html", framed(follower, project, visitor, "runs"), **page)
+    return rendered("compare.html", here.frame("runs"), **page)
 
 
-def _revisions(project: Project, visitor: Visitor, follower: Follower, run: str, numbers: tuple[str, str]) -> str:
+def _revisions(here: Reader, run: str, numbers: tuple[str, str]) -> str:
     """Two revisions of a run; where none are named, the last two."""
     if not all(number.isdecimal() and len(number) < 7 for number in numbers if number):
         raise UsageError("revisions are named by their numbers, from 1")
-    latest = look(run, project.state).state.revision
+    latest = look(run, here.project.state).state.revision
     other = int(numbers[1] or latest)
     one = int(numbers[0] or max(1, other - 1))
-    page = revisions_page(compared_revisions(run, one, other, project.state))
+    page = revisions_page(compared_revisions(run, one, other, here.project.state))
     values = {"runs": None, "revisions": page, "again": (), "problem": "", "now": time.time()}
-    return rendered("compare.html", framed(follower, project, visitor, "runs"), **values)
+    return rendered("compare.html", here.frame("runs"), **values)
 
 
-def _asking(project: Project, visitor: Visitor, follower: Follower, one: str, other: str) -> str:
+def _asking(here: Reader, one: str, other: str) -> str:
     now = time.time()
-    listed = follower.summaries.page(limit=CHOICES).runs
+    listed = here.follower.summaries.page(limit=CHOICES).runs
     choices = [(each.run, _choice(each, now)) for each in listed]
     picked = [run for run, _ in choices]
     first = one or (picked[1] if picked[1:] else "")
     values = {"runs": None, "revisions": None, "choices": choices, "one": first, "other": other or "".join(picked[:1])}
-    return rendered("compare.html", framed(follower, project, visitor, "runs"), problem="", now=now, **values)
+    return rendered("compare.html", here.frame("runs"), problem="", now=now, **values)
 
 
 def _choice(summary: Summary, now: float) -> str:
@@ -99,29 +86,27 @@ def _choice(summary: Summary, now: float) -> str:
     return f"{summary.title or summary.plan_id} · {word} · {moment(summary.created, now)}"
 
 
-def _again(found: Look, project: Project) -> tuple[Field, ...]:
-    """The parameters of a run as fields of the form that starts another one."""
-    place = os.path.relpath(str(found.state.environment.get("plan", "")), project.root)
-    if place.startswith(os.pardir) or not os.path.isfile(os.path.join(project.root, place)):
+def _again(here: Reader, state: State) -> tuple[Field, ...]:
+    """The parameters of a run as fields of the form that starts another one; none where its plan is gone."""
+    try:
+        plan_of(here.project, plan_of_run(here.project, state))
+    except PlanrunnerError:
         return ()
-    params = found.state.plan.params
-    return fields_of(params, _PARAM, {each.name: written(each, found.state.params.get(each.name)) for each in params})
+    params = state.plan.params
+    return fields_of(params, _PARAM, {each.name: written(each, state.params.get(each.name)) for each in params})
 
 
 @router.post("/compare", response_class=HTMLResponse)
-def run_again(
-    project: HereProject, visitor: Runner, follower: HereFollower, control: HereControl, form: HereForm
-) -> Response:
+def run_again(here: HereReader, visitor: Runner, control: HereControl, form: HereForm) -> Response:
     """Start the plan of a run again with the parameters of the form, and show both side by side."""
-    with behalf(visitor, project):
-        found = look(form.get("other", ""), project.state)
-        place = os.path.relpath(str(found.state.environment.get("plan", "")), project.root)
+    with here.behalf():
+        found = look(form.get("other", ""), here.project.state)
         given = given_of(form, _PARAM, found.state.plan.params)
-        request = ExecRequest(plan_of(project, place), tuple(given.items()))
+        request = ExecRequest(plan_of(here.project, plan_of_run(here.project, found.state)), tuple(given.items()))
         try:
-            started = control.start(visitor, project, Order(request, "page"))
+            started = control.start(here.visitor, here.project, Order(request, "page"))
         except UsageError as error:
             names = (found.row.run, found.row.run)
-            return HTMLResponse(_runs(project, visitor, follower, names, False, sentence(error.message)), 422)
+            return HTMLResponse(_runs(here, names, False, sentence(error.message)), 422)
     to = query_of(one=found.row.run, other=str(started["run_id"]))
-    return RedirectResponse(f"/{project.name}/compare{to}", 303)
+    return RedirectResponse(f"/{here.project.name}/compare{to}", 303)

@@ -16,11 +16,12 @@ from planrunner.app.drafts.draft import DraftRequest
 from planrunner.app.plans.edit import is_there
 from planrunner.errors import PlanrunnerError
 from planrunner.safety.roster import roster_or_none
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, behalf
-from planrunner.service.following import HereFollower, Reader, framed
+from planrunner.service.context import Runner
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import HereForm
 from planrunner.service.pages.editor import Alert, Draft, shown_editor
 from planrunner.service.plans import Drafting, HereDrafts
+from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.render import rendered
 
 router = APIRouter(prefix="/{project}/draft", include_in_schema=False)
@@ -30,18 +31,17 @@ WITHOUT = "-"
 
 
 @router.get("", response_class=HTMLResponse)
-def new(project: HereProject, visitor: Runner, follower: HereFollower, goal: str = "") -> str:
+def new(here: HereReader, visitor: Runner, goal: str = "") -> str:
     """Where a new plan begins."""
-    return _form(Reader(project, visitor, follower), {"goal": goal})
+    return _form(here, {"goal": goal})
 
 
-def _form(reader: Reader, filled: dict[str, str]) -> str:
-    project, visitor, follower = reader
-    with behalf(visitor, project):
-        roster = roster_or_none(project.root)
+def _form(here: Reader, filled: dict[str, str]) -> str:
+    with here.behalf():
+        roster = roster_or_none(here.project.root)
     return rendered(
         "draft.html",
-        framed(follower, project, visitor, "plans"),
+        here.frame("plans"),
         **{"goal": "", "model": "", "path": "", "problem": "", "hint": "", **filled},
         models=roster.models if roster is not None else (),
         beginnings=BEGINNINGS,
@@ -50,39 +50,36 @@ def _form(reader: Reader, filled: dict[str, str]) -> str:
 
 @router.get("/open")
 def begin(
-    project: HereProject,
+    here: HereReader,
     visitor: Runner,
-    follower: HereFollower,
     path: Annotated[str, Query(max_length=4096)],
     kind: Annotated[str, Query(alias="from", max_length=40)] = "task",
 ) -> Response:
     """The editor with a beginning, for a file that does not exist yet."""
     path = path.strip()
     try:
-        with behalf(visitor, project):
+        with here.behalf():
             taken = is_there(path)
     except PlanrunnerError as error:
         filled = {"path": path, "problem": f"{error.message}.", "hint": error.hint}
-        return HTMLResponse(_form(Reader(project, visitor, follower), filled), 400)
+        return HTMLResponse(_form(here, filled), 400)
     begins = {} if taken else {"begin": kind}
-    return RedirectResponse(f"/{project.name}/plans/{quote(path)}?{urlencode(begins)}".rstrip("?"), 303)
+    return RedirectResponse(f"/{here.project.name}/plans/{quote(path)}?{urlencode(begins)}".rstrip("?"), 303)
 
 
 @router.post("")
-def draft(
-    project: HereProject, visitor: Runner, follower: HereFollower, drafts: HereDrafts, form: HereForm
-) -> Response:
+def draft(here: HereReader, visitor: Runner, drafts: HereDrafts, form: HereForm) -> Response:
     """Draft a plan for a goal: at once from a template, in the background by a model."""
     goal, model = form.get("goal", "").strip(), form.get("model", WITHOUT)
-    with behalf(visitor, project):
-        file = os.path.join(project.root, free_path(goal))
+    with here.behalf():
+        file = os.path.join(here.project.root, free_path(goal))
     by_model = model != WITHOUT
-    drafting = Drafting(goal, model if by_model else "", project, visitor)
-    request = DraftRequest(goal, file, model if by_model else None, state=project.state)
+    drafting = Drafting(goal, model if by_model else "", here.project, here.visitor)
+    request = DraftRequest(goal, file, model if by_model else None, state=here.project.state)
     if by_model:
-        return RedirectResponse(f"/{project.name}/draft/{drafts.begin(drafting, request)}", 303)
+        return RedirectResponse(f"/{here.project.name}/draft/{drafts.begin(drafting, request)}", 303)
     drafting.work(request)
-    return _ended(drafting, Reader(project, visitor, follower))
+    return _ended(drafting, here)
 
 
 def free_path(goal: str) -> str:
@@ -96,16 +93,14 @@ def free_path(goal: str) -> str:
 
 
 @router.get("/{name}", response_class=HTMLResponse)
-def drafting(
-    project: HereProject, visitor: HereVisitor, follower: HereFollower, drafts: HereDrafts, name: str
-) -> Response:
+def drafting(here: HereReader, drafts: HereDrafts, name: str) -> Response:
     """A draft on its way; the editor once it is there."""
-    found = drafts.one(name, project, visitor)
+    found = drafts.one(name, here.project, here.visitor)
     if found.done.is_set():
-        return _ended(found, Reader(project, visitor, follower))
+        return _ended(found, here)
     page = rendered(
         "drafting.html",
-        framed(follower, project, visitor, "plans"),
+        here.frame("plans"),
         goal=found.goal,
         model=f"The model {found.model}",
         since=time.time() - found.since,
@@ -113,22 +108,16 @@ def drafting(
     return HTMLResponse(page, headers={"refresh": "3"})
 
 
-def _ended(found: Drafting, reader: Reader) -> Response:
+def _ended(found: Drafting, here: Reader) -> Response:
     """What becomes of a draft: the editor with its file, with its text where that has errors, or the form again."""
     if found.error is not None or found.made is None:
-        error = found.error
-        said = _below(error.message, reader.project) if error is not None else "no plan was drafted"
-        hint = _below(error.hint, reader.project) if error is not None else ""
-        filled = {"goal": found.goal, "model": found.model, "problem": f"{said}.", "hint": hint}
-        return HTMLResponse(_form(reader, filled), 422)
-    path = os.path.relpath(found.made.path, reader.project.root)
+        problem = Problem(422, "no plan was drafted") if found.error is None else problem_of(found.error)
+        problem = below(problem, f"{here.project.root}/")
+        filled = {"goal": found.goal, "model": found.model, "problem": f"{problem.detail}.", "hint": problem.hint}
+        return HTMLResponse(_form(here, filled), 422)
+    path = os.path.relpath(found.made.path, here.project.root)
     if found.path:
-        return RedirectResponse(f"/{reader.project.name}/plans/{quote(path)}?drafted=1", 303)
+        return RedirectResponse(f"/{here.project.name}/plans/{quote(path)}?drafted=1", 303)
     alert = Alert("bad", f"What {found.made.by} wrote has errors. It is not saved; correct it here.")
-    with behalf(reader.visitor, reader.project):
-        return shown_editor(Draft(path, found.made.text, "", drafted=True, alert=alert), reader)
-
-
-def _below(text: str, project: Project) -> str:
-    """A message with paths below the project."""
-    return text.replace(f"{project.root}/", "")
+    with here.behalf():
+        return shown_editor(Draft(path, found.made.text, "", drafted=True, alert=alert), here)

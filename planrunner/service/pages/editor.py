@@ -35,7 +35,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
 from planrunner.safety.trust import why_drafted
 from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
-from planrunner.service.following import HereFollower, Reader, framed
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import HereForm
 from planrunner.service.plans import checking
 from planrunner.source import Notation, Source, notation_of
@@ -75,11 +75,11 @@ class Draft(NamedTuple):
     alert: Alert | None = None
 
 
-def shown_editor(draft: Draft, reader: Reader, status: int = 200) -> HTMLResponse:
+def shown_editor(draft: Draft, here: Reader, status: int = 200) -> HTMLResponse:
     """The page of the editor. Acts within ``behalf``."""
-    values = editor(draft, reader.project, reader.visitor)
-    runs = reader.follower.summaries.plans().get(str(values["plan_id"]), 0)
-    around = framed(reader.follower, reader.project, reader.visitor, "plans", "editor.js")
+    values = editor(draft, here.project, here.visitor)
+    runs = here.follower.summaries.plans().get(str(values["plan_id"]), 0)
+    around = here.frame("plans", "editor.js")
     return HTMLResponse(rendered("plan.html", around, page={**values, "used": runs}), status)
 
 
@@ -246,9 +246,7 @@ class TextOfPlan(BaseModel):
 
 @router.get("/plans/{path:path}", response_class=HTMLResponse)
 def plan(
-    project: HereProject,
-    visitor: HereVisitor,
-    follower: HereFollower,
+    here: HereReader,
     path: str,
     run: Annotated[str, Query(max_length=200)] = "",
     of: Annotated[Literal["", "run"], Query()] = "",
@@ -258,7 +256,7 @@ def plan(
     notation: Annotated[Literal["", "yaml", "text", "json"], Query(alias="as")] = "",
 ) -> HTMLResponse:
     """One plan in the editor: its file, the plan of a ``run`` that it revises, or what a new one begins with."""
-    with behalf(visitor, project):
+    with here.behalf():
         if begin and not is_there(path):
             draft = Draft(path, begun(path, begin), "")
         else:
@@ -268,13 +266,13 @@ def plan(
         elif drafted:
             draft = draft._replace(alert=Alert("ok", "Drafted and written to its file. Read it before you trust it."))
         if notation and notation != notation_of(path):
-            page = converted_page(draft, project, visitor, notation)
-            return HTMLResponse(rendered("plan.html", framed(follower, project, visitor, "plans"), page=page))
-        return shown_editor(draft, Reader(project, visitor, follower))
+            page = converted_page(draft, here.project, here.visitor, notation)
+            return HTMLResponse(rendered("plan.html", here.frame("plans"), page=page))
+        return shown_editor(draft, here)
 
 
 @router.post("/plans/{path:path}", response_class=HTMLResponse)
-def act(project: HereProject, visitor: Runner, follower: HereFollower, path: str, form: HereForm) -> Response:
+def act(here: HereReader, visitor: Runner, path: str, form: HereForm) -> Response:
     """What a button of the editor asks for: check, format, fix, save, revise."""
     draft = Draft(
         path,
@@ -284,17 +282,16 @@ def act(project: HereProject, visitor: Runner, follower: HereFollower, path: str
         form.get("reason", ""),
         drafted=form.get("drafted") == "1",
     )
-    reader = Reader(project, visitor, follower)
     what, _, which = form.get("do", "check").partition(":")
-    with behalf(visitor, project):
+    with here.behalf():
         if what in ("save", "revise"):
-            return _save(draft, reader, revising=what == "revise")
+            return _save(draft, here, revising=what == "revise")
         status = 200
         try:
             draft = _changed(draft, what, which)
         except (PlanInvalid, NotFound) as error:
             draft, status = draft._replace(alert=Alert("bad", f"{error.message}. {error.hint}".strip())), 422
-        return shown_editor(draft, reader, status)
+        return shown_editor(draft, here, status)
 
 
 def _changed(draft: Draft, what: str, which: str) -> Draft:
@@ -306,14 +303,14 @@ def _changed(draft: Draft, what: str, which: str) -> Draft:
     return draft
 
 
-def _save(draft: Draft, reader: Reader, revising: bool) -> Response:
+def _save(draft: Draft, here: Reader, revising: bool) -> Response:
     """Save, and with ``revising`` give the run its next revision and let it go on."""
-    outside = draft.drafted or "admin" not in reader.visitor.scopes
-    project = reader.project
+    outside = draft.drafted or "admin" not in here.visitor.scopes
+    project = here.project
     try:
         kept = save_text(draft.path, draft.text, draft.digest, outside)
     except RecordMismatch as error:
-        return shown_editor(_overtaken(draft, error), reader, 409)
+        return shown_editor(_overtaken(draft, error), here, 409)
     address = f"/{project.name}/plans/{quote(draft.path)}"
     if not revising:
         run = {"run": draft.run} if draft.run else {}
@@ -323,7 +320,7 @@ def _save(draft: Draft, reader: Reader, revising: bool) -> Response:
         take_up(made.run_id)
     except PlanrunnerError as error:
         alert = Alert("bad", f"Saved, but the run was not revised: {error.message}. {error.hint}".strip())
-        return shown_editor(draft._replace(digest=kept.digest, alert=alert), reader, 409)
+        return shown_editor(draft._replace(digest=kept.digest, alert=alert), here, 409)
     return RedirectResponse(f"/{project.name}/runs/{quote(made.run_id)}", 303)
 
 

@@ -14,9 +14,9 @@ from planrunner.app.people.gates import barred
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
-from planrunner.service.context import Decider, HereProject, HereVisitor, behalf, frame
+from planrunner.service.context import Decider, frame
 from planrunner.service.control import Ballot, Control, HereControl, steered
-from planrunner.service.following import HereFollower, Reader
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import Form, HereForm
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
@@ -53,16 +53,8 @@ class Asked(NamedTuple):
 
 
 @router.get("/inbox", response_class=HTMLResponse)
-def inbox(
-    project: HereProject,
-    visitor: HereVisitor,
-    follower: HereFollower,
-    show: str = "mine",
-    after: int = 0,
-    run: str = "",
-) -> str:
+def inbox(here: HereReader, show: str = "mine", after: int = 0, run: str = "") -> str:
     """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
-    here = Reader(project, visitor, follower)
     every = [each for each in _waiting(here) if run in ("", each.run.run)]
     show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
@@ -70,7 +62,7 @@ def inbox(
     if first is None:
         return _page(here, every, show, after, {"kind": ""})
     try:
-        with behalf(visitor, project):
+        with here.behalf():
             shown = _question(here, first.run, first.name)
     except PlanrunnerError as error:  # it was decided meanwhile, or its record cannot be read
         shown = {"kind": "", "problem": error.message}
@@ -78,37 +70,27 @@ def inbox(
 
 
 @router.get("/inbox/{run}/{name:path}", response_class=HTMLResponse)
-def question(run: str, name: str, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> str:
+def question(here: HereReader, run: str, name: str) -> str:
     """One question: a gate, a review window, a budget, or a task that runs for long."""
-    here = Reader(project, visitor, follower)
-    with behalf(visitor, project):
+    with here.behalf():
         shown = _question(here, run, name)
     return _page(here, _waiting(here), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
 
 
 @router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
-def decide(
-    run: str,
-    name: str,
-    project: HereProject,
-    visitor: Decider,
-    follower: HereFollower,
-    control: HereControl,
-    form: HereForm,
-) -> Response:
+def decide(here: HereReader, run: str, name: str, visitor: Decider, control: HereControl, form: HereForm) -> Response:
     """Decide a question, for exactly what the form shows."""
-    here = Reader(project, visitor, follower)
     try:
         _decide(here, control, run, name, form)
     except (Problem, PlanrunnerError) as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
+        problem = problem_of(error)
         if problem.status == 404:
             raise
-        with behalf(visitor, project):
+        with here.behalf():
             shown = _question(here, run, name, form)
         more = {"problem": _sentence(problem), "chosen": address_of(run, name), "picked": True}
         return HTMLResponse(_page(here, _waiting(here), "all", 0, {**shown, **more}), problem.status)
-    return RedirectResponse(f"/{project.name}{address_of(run, name)}", 303)
+    return RedirectResponse(f"/{here.project.name}{address_of(run, name)}", 303)
 
 
 def _sentence(problem: Problem) -> str:

@@ -10,8 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.files import plan_paths
-from planrunner.service.context import HereProject, HereVisitor
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereReader
 from planrunner.views.page.inbox import address_of
 from planrunner.views.page.links import Tab, query_of
 from planrunner.views.page.render import rendered
@@ -25,22 +24,20 @@ LIMIT = 25
 
 
 @router.get("/runs", response_class=HTMLResponse)
-def runs(
-    project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "", plan: str = "", after: int = 0
-) -> str:
+def runs(here: HereReader, q: str = "", plan: str = "", after: int = 0) -> str:
     """The runs of a project, the newest first. ``plan`` is a plan by its id, as other pages link to its runs."""
     q = f"{q} plan:{plan}".strip() if plan else q
     wanted, now = read_filter(q), time.time()
     asked = RunFilter(wanted.status, wanted.plan, wanted.by, wanted.text)
-    page = follower.summaries.page(asked, LIMIT, after or None)
-    counts = follower.summaries.counts()
+    page = here.follower.summaries.page(asked, LIMIT, after or None)
+    counts = here.follower.summaries.counts()
     return rendered(
         "runs.html",
-        framed(follower, project, visitor, "runs"),
+        here.frame("runs"),
         lines=[run_line(each, now) for each in page.runs],
         tabs=_tabs(counts, q),
         query=q,
-        problem=wanted.problem or follower.problem,
+        problem=wanted.problem or here.follower.problem,
         again=query_of(q=q),
         older=query_of(q=q, after=page.after) if page.after else "",
         first=not after,
@@ -60,11 +57,11 @@ def _tabs(counts: dict[str, int], query: str) -> list[Tab]:
 
 
 @router.get("/go", response_class=RedirectResponse)
-def go(project: HereProject, visitor: HereVisitor, follower: HereFollower, q: str = "") -> RedirectResponse:
+def go(here: HereReader, q: str = "") -> RedirectResponse:
     """The page of what a name means: a run by its id or a part of it, a plan by its file, a gate that waits; the runs
     that the words fit where it is something else."""
-    plans = [os.path.relpath(path, project.root) for path in plan_paths(project.root)]
-    return RedirectResponse(f"/{project.name}{place_of(q.strip(), follower.summaries, plans)}", 303)
+    plans = [os.path.relpath(path, here.project.root) for path in plan_paths(here.project.root)]
+    return RedirectResponse(f"/{here.project.name}{place_of(q.strip(), here.follower.summaries, plans)}", 303)
 
 
 def place_of(name: str, summaries: Summaries, plans: list[str]) -> str:

@@ -11,8 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.listing import checked, project_files
-from planrunner.service.context import HereProject, HereVisitor, behalf
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereReader
 from planrunner.service.plans import checking
 from planrunner.views.page.links import query_of
 from planrunner.views.page.plans import LastRun, PlanRow, plan_lines, tabs
@@ -29,33 +28,31 @@ PAGE = 50
 
 @router.get("/plans", response_class=HTMLResponse)
 def plans(
-    project: HereProject,
-    visitor: HereVisitor,
-    follower: HereFollower,
+    here: HereReader,
     q: Annotated[str, Query(max_length=200)] = "",
     findings: Annotated[str, Query(max_length=20)] = "",
     after: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> HTMLResponse:
     """The plans of the project, by path."""
-    with behalf(visitor, project), checking():
+    with here.behalf(), checking():
         files = project_files()
         rows = checked(files)
     words = q.casefold().split()
     fitting = [row for row in rows if all(word in f"{row.title} {row.id} {row.path}".casefold() for word in words)]
     shown = [row for row in fitting if _has(row, findings)]
-    here = shown[after : after + PAGE]
-    lines = plan_lines(here, last_runs(follower.summaries, [row.id for row in here]))
+    listed = shown[after : after + PAGE]
+    lines = plan_lines(listed, last_runs(here.follower.summaries, [row.id for row in listed]))
     more = len(shown) > after + PAGE
     page = rendered(
         "plans.html",
-        framed(follower, project, visitor, "plans"),
+        here.frame("plans"),
         rows=lines,
         total=len(files),
         query=q,
         filtered=bool(findings),
         tabs=tabs(fitting, q, findings),
         older=query_of(q=q, findings=findings, after=after + PAGE) if more else "",
-        may_edit="run" in visitor.scopes,
+        may_edit="run" in here.visitor.scopes,
         now=time.time(),
     )
     return HTMLResponse(page)

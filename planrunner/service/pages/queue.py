@@ -13,12 +13,12 @@ from planrunner.app.queue.items import OPEN, item_object, overview_object
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.showing import Shown, trigger_object
 from planrunner.errors import PlanrunnerError, UsageError
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.context import Runner, Visitor
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import Form, HereForm
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.page.queue import queue_page, trigger_line
-from planrunner.views.page.render import Frame, rendered
+from planrunner.views.page.render import rendered
 
 router = APIRouter(prefix="/{project}", include_in_schema=False)
 
@@ -29,22 +29,22 @@ OVER = 15
 
 
 @router.get("/queue", response_class=HTMLResponse)
-def queue(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> str:
+def queue(here: HereReader) -> str:
     """The queue of a project."""
-    return _page(project, visitor, framed(follower, project, visitor, "queue"))
+    with here.behalf():
+        return _page(here)
 
 
 @router.post("/queue", response_class=HTMLResponse)
-def act(project: HereProject, visitor: Runner, follower: HereFollower, form: HereForm) -> Response:
+def act(here: HereReader, visitor: Runner, form: HereForm) -> Response:
     """Cancel an item, pause or resume the queue; fire, pause or resume a trigger."""
-    with behalf(visitor, project):
+    with here.behalf():
         try:
-            _act(visitor, form)
+            _act(here.visitor, form)
         except PlanrunnerError as error:
             problem = problem_of(error)
-            frame = framed(follower, project, visitor, "queue")
-            return HTMLResponse(_page(project, visitor, frame, problem.detail), problem.status)
-    return RedirectResponse(f"/{project.name}/queue", 303)
+            return HTMLResponse(_page(here, problem.detail), problem.status)
+    return RedirectResponse(f"/{here.project.name}/queue", 303)
 
 
 def _act(visitor: Visitor, form: Form) -> None:
@@ -71,20 +71,19 @@ _OF_ADMINS: dict[str, Callable[[Form], object]] = {
 """What a form of this page asks for that needs the scope ``admin``."""
 
 
-def _page(project: Project, visitor: Visitor, frame: Frame, problem: str = "") -> str:
-    with behalf(visitor, project):
-        overview = asking.overview()
-        triggers, wrong = _triggers()
-        items = asking.items(OPEN, SHOWN) + asking.items(("done", "failed", "cancelled"), OVER)
+def _page(here: Reader, problem: str = "") -> str:
+    overview = asking.overview()
+    triggers, wrong = _triggers()
+    items = asking.items(OPEN, SHOWN) + asking.items(("done", "failed", "cancelled"), OVER)
     now = time.time()
     data = [item_object(each) for each in items]
     return rendered(
         "queue.html",
-        frame,
-        queue=queue_page(data, overview_object(overview), project.root, now),
+        here.frame("queue"),
+        queue=queue_page(data, overview_object(overview), here.project.root, now),
         problem=problem or wrong,
-        may="run" in visitor.scopes,
-        may_pause="admin" in visitor.scopes,
+        may="run" in here.visitor.scopes,
+        may_pause="admin" in here.visitor.scopes,
         triggers=[trigger_line(trigger_object(each), now) for each in triggers],
     )
 

@@ -1,8 +1,11 @@
-"""The page of one run: as it is, as it was, live, and the forms that steer it."""
+"""The page of one run: as it is, as it was, live, and the forms that steer it; and the page that stands for a run while
+it waits in the queue, or could not start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -11,16 +14,19 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.artifacts import found
 from planrunner.app.history.artifacts import shown as origin_of
+from planrunner.app.queue import asking
+from planrunner.app.queue.items import Item, held_up
 from planrunner.app.runs import rerun, rollback
-from planrunner.errors import UsageError
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.errors import NotFound, UsageError
+from planrunner.escapes import harmless
+from planrunner.journal.stores import open_journal
+from planrunner.service.context import HereProject, Project, Runner, Visitor
 from planrunner.service.control import HereControl, steered
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import HereForm
-from planrunner.service.promised import begun_or_queued
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, RunPage, embedded_data, run_page
 
 router = APIRouter(prefix="/{project}/runs", include_in_schema=False)
@@ -33,25 +39,57 @@ TEXT = 200_000
 
 @router.get("/{run}", response_class=HTMLResponse)
 def run_page_of(
-    project: HereProject,
-    visitor: HereVisitor,
-    stories: HereStories,
-    follower: HereFollower,
-    run: str,
-    at: int | None = None,
-    task: str = "",
-    rows: str = "",
+    here: HereReader, stories: HereStories, run: str, at: int | None = None, task: str = "", rows: str = ""
 ) -> Response:
     """The run; ``at`` shows it after that entry, ``task`` opens a drawer, ``rows=all`` unfolds everything."""
-    shown = framed(follower, project, visitor, "runs", "run.js")
+    shown = here.frame("runs", "run.js")
 
     def begun() -> HTMLResponse:
-        with stories.reading(project, run) as reading:
-            page = _page(visitor, reading, at, task, rows == "all")
+        with stories.reading(here.project, run) as reading:
+            page = _page(here.visitor, reading, at, task, rows == "all")
             return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
 
-    with behalf(visitor, project):
-        return begun_or_queued(project, visitor, follower, (run,), begun)
+    with here.behalf():
+        return begun_or_queued(here, (run,), begun)
+
+
+def begun_or_queued(here: Reader, runs: Iterable[str], begun: Callable[[], HTMLResponse]) -> HTMLResponse:
+    """What ``begun`` shows of these runs; until their journals begin, the page that a browser loads again by itself.
+
+    Raises NotFound for a run that the queue does not know either.
+    """
+    try:
+        return begun()
+    except NotFound:
+        asked_for = [item for item in (_asked_for(run, here.project) for run in runs) if item is not None]
+        if not asked_for:
+            raise
+        for item in asked_for:
+            if not _has_begun(item.run, here.project):
+                return _queued_page(here.frame("runs"), item, here.project)
+        return begun()  # the journal began between the two looks
+
+
+def _queued_page(shown: Frame, item: Item, project: Project) -> HTMLResponse:
+    """The page of a run that is in the queue and not in the journal: how it stands there, and what it waits for."""
+    why = harmless(held_up(asking.overview(project.state))) if item.status == "waiting" else ""
+    return HTMLResponse(rendered("run-queued.html", shown, item=item, why=why, now=time.time()))
+
+
+def _asked_for(run: str, project: Project) -> Item | None:
+    try:
+        return asking.item(run, project.state)
+    except NotFound:
+        return None
+
+
+def _has_begun(run: str, project: Project) -> bool:
+    try:
+        with closing(open_journal(project.state, readonly=True)) as journal:
+            journal.run(run)
+    except NotFound:
+        return False
+    return True
 
 
 def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: bool) -> RunPage:
@@ -85,12 +123,12 @@ def _retry(reading: Reading) -> Mapping[str, Json] | None:
 
 
 @router.get("/{run}/artifacts/{digest}", response_class=HTMLResponse)
-def artifact(project: HereProject, visitor: HereVisitor, follower: HereFollower, run: str, digest: str) -> str:
+def artifact(here: HereReader, run: str, digest: str) -> str:
     """An artifact of the run: what it is and came from, its text where it is text, and the way to its bytes."""
-    with behalf(visitor, project):
-        origin = origin_of(digest, project.state)
-        data = _beginning(digest, project.state) if origin.stored else b""
-    page = framed(follower, project, visitor, "runs")
+    with here.behalf():
+        origin = origin_of(digest, here.project.state)
+        data = _beginning(digest, here.project.state) if origin.stored else b""
+    page = here.frame("runs")
     return rendered("artifact.html", page, run=run, origin=origin, one=origin.version, text=text_of(data), most=TEXT)
 
 
@@ -130,14 +168,12 @@ def settle(project: HereProject, visitor: Runner, form: HereForm, control: HereC
 
 
 @router.get("/{run}/rerun", response_class=HTMLResponse)
-def ask_rerun(
-    project: HereProject, visitor: Runner, follower: HereFollower, stories: HereStories, run: str, task: str
-) -> str:
+def ask_rerun(here: HereReader, visitor: Runner, stories: HereStories, run: str, task: str) -> str:
     """What would run again from a task on, with the form that does it."""
-    with stories.reading(project, run) as reading:
+    with stories.reading(here.project, run) as reading:
         stale = rerun.foreseen(reading.story.state, rerun.RerunRequest(run, (task,)))
-        page = _page(visitor, reading, None, task, False)
-        shown = framed(follower, project, visitor, "runs")
+        page = _page(here.visitor, reading, None, task, False)
+        shown = here.frame("runs")
         return rendered("run-rerun.html", shown, page=page, stale=stale, task=task)
 
 
@@ -150,11 +186,11 @@ def run_again(project: HereProject, visitor: Runner, form: HereForm, control: He
 
 
 @router.get("/{run}/cancel", response_class=HTMLResponse)
-def ask_cancel(project: HereProject, visitor: Runner, follower: HereFollower, stories: HereStories, run: str) -> str:
+def ask_cancel(here: HereReader, visitor: Runner, stories: HereStories, run: str) -> str:
     """What cancelling would stop, with the form that does it."""
-    with stories.reading(project, run) as reading:
-        shown = framed(follower, project, visitor, "runs")
-        return rendered("run-cancel.html", shown, page=_page(visitor, reading, None, "", False))
+    with stories.reading(here.project, run) as reading:
+        shown = here.frame("runs")
+        return rendered("run-cancel.html", shown, page=_page(here.visitor, reading, None, "", False))
 
 
 @router.post("/{run}/cancel")
@@ -165,13 +201,13 @@ def cancel(project: HereProject, visitor: Runner, form: HereForm, control: HereC
 
 
 @router.get("/{run}/rollback", response_class=HTMLResponse)
-def ask_rollback(project: HereProject, visitor: Runner, follower: HereFollower, stories: HereStories, run: str) -> str:
+def ask_rollback(here: HereReader, visitor: Runner, stories: HereStories, run: str) -> str:
     """What a rollback would undo, in its order, with the form that does it."""
-    with behalf(visitor, project):
-        planned = rollback.preview(rollback.RollbackRequest(run), project.state)
-    with stories.reading(project, run) as reading:
-        shown = framed(follower, project, visitor, "runs")
-        page = _page(visitor, reading, None, "", False)
+    with here.behalf():
+        planned = rollback.preview(rollback.RollbackRequest(run), here.project.state)
+    with stories.reading(here.project, run) as reading:
+        shown = here.frame("runs")
+        page = _page(here.visitor, reading, None, "", False)
         return rendered("run-rollback.html", shown, page=page, planned=planned)
 
 

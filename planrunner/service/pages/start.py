@@ -21,15 +21,16 @@ from planrunner.jsontext import as_text
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.context import Runner
 from planrunner.service.control import HereControl, Order
-from planrunner.service.following import HereFollower, framed
+from planrunner.service.following import HereReader, Reader
 from planrunner.service.forms import HereForm
-from planrunner.service.plans import plan_of
+from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.fields import given_of
+from planrunner.views.page.figures import sentence
 from planrunner.views.page.forecast import forecast
-from planrunner.views.page.render import Frame, rendered
+from planrunner.views.page.render import rendered
 from planrunner.views.page.start import PREFIX, PlanLine, preview_rows, start_page
 
 Json = Any
@@ -41,71 +42,46 @@ PATIENCE = 3.0
 
 
 @router.get("/start", response_class=HTMLResponse)
-def start_form(
-    request: Request,
-    project: HereProject,
-    visitor: HereVisitor,
-    follower: HereFollower,
-    plan: str = "",
-    like: str = "",
-    q: str = "",
-) -> str:
+def start_form(here: HereReader, request: Request, plan: str = "", like: str = "", q: str = "") -> str:
     """The plans, and the form of one. ``like`` is a run whose plan and parameters are taken over; values in the address
     (``p.NAME``) come before those."""
     given = {key[len(PREFIX) :]: value for key, value in request.query_params.items() if key.startswith(PREFIX)}
-    if like:
-        plan, known = _of_run(project, visitor, like)
-        given = {**known, **given}
-    frame = framed(follower, project, visitor, "runs")
-    return _page(
-        project, visitor, frame, {"plan": plan, "like": like, "given": given, "q": q, **_priority(request.query_params)}
-    )
+    with here.behalf():
+        if like:
+            plan, known = _of_run(here, like)
+            given = {**known, **given}
+        return _page(here, {"plan": plan, "like": like, "given": given, "q": q, **_priority(request.query_params)})
 
 
 def _priority(sent: Any) -> dict[str, str]:
     return {"priority": str(sent.get("priority", "0"))[:8]}
 
 
-def _of_run(project: Project, visitor: Visitor, run: str) -> tuple[str, dict[str, str]]:
+def _of_run(here: Reader, run: str) -> tuple[str, dict[str, str]]:
     """The plan of a run, below the project, and its parameters as text. Raises NotFound."""
-    with behalf(visitor, project):
-        state = look_at(run, project.state).state
-    path = str(state.environment.get("plan") or "")
-    place = os.path.normpath(os.path.join(str(state.environment.get("directory") or project.root), path))
-    inside = os.path.relpath(place, project.root)
-    if inside.startswith(".."):
-        raise NotFound(f"the plan of run {run} is not a file of this project")
-    return inside, {name: as_text(value, 1 << 16) for name, value in state.params.items() if value is not None}
+    state = look_at(run, here.project.state).state
+    given = {name: as_text(value, 1 << 16) for name, value in state.params.items() if value is not None}
+    return plan_of_run(here.project, state), given
 
 
 @router.post("/start", response_class=HTMLResponse)
-def start(
-    project: HereProject,
-    visitor: Runner,
-    follower: HereFollower,
-    control: HereControl,
-    form: HereForm,
-) -> Response:
+def start(here: HereReader, visitor: Runner, control: HereControl, form: HereForm) -> Response:
     """Start a run with the values of the form."""
     path = form.get("plan", "")
     given = {key[len(PREFIX) :]: value for key, value in form.items() if key.startswith(PREFIX)}
     asked = {"plan": path, "like": form.get("like", ""), "given": given, **_priority(form)}
-    try:
-        values = given_of(form, PREFIX, _plan(project, visitor, path).params)
-        request = ExecRequest(plan_of(project, path), tuple(values.items()))
-        found = control.start(visitor, project, Order(request, "page", _number(form.get("priority", "0")), _key(form)))
-    except (Problem, PlanrunnerError) as error:
-        problem = below(error if isinstance(error, Problem) else problem_of(error), f"{project.root}/")
-        frame = framed(follower, project, visitor, "runs")
-        page = _page(project, visitor, frame, {**asked, "problem": _sentences(problem)})
-        return HTMLResponse(page, problem.status)
-    begun = _begins(follower, str(found["run_id"]))
-    return RedirectResponse(f"/{project.name}/runs/{found['run_id']}" if begun else f"/{project.name}/queue", 303)
-
-
-def _sentences(problem: Problem) -> str:
-    """What stood in the way, and the way out."""
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (problem.detail, problem.hint) if text)
+    with here.behalf():
+        try:
+            values = given_of(form, PREFIX, _checked(path, read_text(path).text).params)
+            request = ExecRequest(plan_of(here.project, path), tuple(values.items()))
+            order = Order(request, "page", _number(form.get("priority", "0")), _key(form))
+            run = str(control.start(here.visitor, here.project, order)["run_id"])
+        except (Problem, PlanrunnerError) as error:
+            problem = below(problem_of(error), f"{here.project.root}/")
+            said = " ".join(map(sentence, filter(None, (problem.detail, problem.hint))))
+            return HTMLResponse(_page(here, {**asked, "problem": said}), problem.status)
+    place = f"runs/{run}" if _begins(here.follower, run) else "queue"
+    return RedirectResponse(f"/{here.project.name}/{place}", 303)
 
 
 def _begins(follower: Follower, run: str) -> bool:
@@ -135,23 +111,24 @@ def _key(form: Any) -> str:
     return str(form.get("key", ""))[:200]
 
 
-def _plan(project: Project, visitor: Visitor, path: str) -> Plan:
-    """The plan of a file, read and checked. Raises NotFound, PlanInvalid, and as ``read_text``."""
-    with behalf(visitor, project):
-        seen = look(path, read_text(path).text)
+def _checked(path: str, text: str) -> Plan:
+    """The plan of a text. Raises PlanInvalid for one with errors, and as ``look``."""
+    seen = look(path, text)
     if seen.plan is None or has_errors(seen.findings):
         raise PlanInvalid(f"`{path}` has errors", seen.source, seen.findings)
     return seen.plan
 
 
-def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Json]) -> str:
-    """The page for what was asked: the plan, the run it repeats, values by name, and a problem."""
+def _page(here: Reader, asked: dict[str, Json]) -> str:
+    """The page for what was asked: the plan, the run it repeats, values by name, and a problem. Acts within
+    ``behalf``."""
+    root = here.project.root
     path, given, query = asked["plan"], asked["given"], asked.get("q", "").lower()
-    paths = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]
+    paths = [os.path.relpath(each, root) for each in plan_paths(root)]
     values: dict[str, Json] = {"chosen": None, "rows": (), "hidden": 0, "facts": (), "unknown": "", "problem": ""}
     if path:
         try:
-            values |= _chosen(project, visitor, path, given)
+            values |= _chosen(path, given)
         except PlanInvalid as error:
             values["problem"] = f"{error.message}: {error.findings[0].message}" if error.findings else error.message
         except NotFound as error:
@@ -161,14 +138,13 @@ def _page(project: Project, visitor: Visitor, frame: Frame, asked: dict[str, Jso
             values["problem"] = error.message
     if asked.get("problem"):
         values["problem"] = asked["problem"]
-    with behalf(visitor, project):
-        plans = [PlanLine(each, _title(os.path.join(project.root, each)), each == path) for each in paths]
+    plans = [PlanLine(each, _title(os.path.join(root, each)), each == path) for each in paths]
     return rendered(
         "start.html",
-        frame,
+        here.frame("runs"),
         plans=[plan for plan in plans if all(word in f"{plan.title} {plan.path}".lower() for word in query.split())],
         query=query,
-        may="run" in visitor.scopes,
+        may="run" in here.visitor.scopes,
         rerun_of=asked["like"],
         priority=asked["priority"],
         **values,
@@ -188,9 +164,10 @@ def _known_title(path: str, at: int) -> str:
     return plan_title(path)
 
 
-def _chosen(project: Project, visitor: Visitor, path: str, given: dict[str, str]) -> dict[str, Json]:
-    """The form and the preview of a plan with these values. Raises as ``_plan``."""
-    plan = _plan(project, visitor, path)
+def _chosen(path: str, given: dict[str, str]) -> dict[str, Json]:
+    """The form and the preview of a plan with these values. Raises as ``read_text`` and ``_checked``."""
+    text = read_text(path).text
+    plan = _checked(path, text)
     values = {name: value for name, value in given.items() if value != ""}
     known = {param.name for param in plan.params}
     bound = bind_params(plan, {name: value for name, value in values.items() if name in known})
@@ -198,8 +175,7 @@ def _chosen(project: Project, visitor: Visitor, path: str, given: dict[str, str]
     shown: dict[str, Json] = {"chosen": start_page(path, plan, given, problems)}
     if bound.problems:
         return {**shown, "unknown": "Fill in the parameters to see what a run would do."}
-    with behalf(visitor, project):
-        envelope = envelope_of(path, read_text(path).text, tuple(values.items()))
+    envelope = envelope_of(path, text, tuple(values.items()))
     if envelope.document is None:
         return {**shown, "unknown": envelope.problem}
     rows, hidden = preview_rows(envelope.document)

@@ -38,7 +38,7 @@ _NOTE = Sign("todo", "file", "Note")
 
 
 class NoteLine(NamedTuple):
-    """A note or a claim in the list."""
+    """A note or a claim in the list; ``query`` is that of its address."""
 
     id: str
     title: str
@@ -46,6 +46,7 @@ class NoteLine(NamedTuple):
     confidence: str
     sources: str
     tags: tuple[str, ...]
+    query: str = ""
 
 
 class Source(NamedTuple):
@@ -70,7 +71,8 @@ class NotePage(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """An entry of the memory. ``value`` is cut in a list and whole on its own page; times are seconds since 1970."""
+    """An entry of the memory. ``value`` is cut in a list and whole on its own page; times are seconds since 1970.
+    ``query`` is that of its address."""
 
     key: str
     value: str
@@ -81,6 +83,7 @@ class Remembered(NamedTuple):
     updated: float
     run: str
     score: str = ""
+    query: str = ""
 
 
 class Hypothesis(NamedTuple):
