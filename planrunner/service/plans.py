@@ -48,8 +48,8 @@ def plan_of(project: Project, path: str) -> str:
 
 
 def plan_of_run(project: Project, state: State) -> str:
-    """The path below the project of the plan that a run was started with. Raises NotFound for one that is no file of
-    the project."""
+    """The path below the project of the plan that a run was started with. Raises NotFound where that lies outside, and
+    for a plan that came from no file."""
     directory = str(state.environment.get("directory") or project.root)
     place = os.path.normpath(os.path.join(directory, str(state.environment.get("plan") or "")))
     path = os.path.relpath(place, project.root)
