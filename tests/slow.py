@@ -12,6 +12,7 @@ ROOMS = (
     "app/checkpoints/test_checkpoint_kills.py",
     "app/checkpoints/test_files_put_back.py",
     "app/drafts/",
+    "app/follow/test_collector.py",
     "app/follow/test_traces_of_models.py",
     "app/gates/",
     "app/handoff/test_handoff_chromium.py",
