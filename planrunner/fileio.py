@@ -27,6 +27,15 @@ def read_regular(path: str, most: int) -> bytes:
         os.close(handle)
 
 
+def stamp_of(path: str) -> tuple[int, ...]:
+    """What changes when a file is written or replaced; empty where there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ()
+    return about.st_ino, about.st_mtime_ns, about.st_size
+
+
 def ensure_database(path: str) -> None:
     """Make the empty file of a database, for its user alone, where there is none. One that is there is not opened: to
     close it would take away the locks that SQLite has on it in this process. Raises OSError, ELOOP for a link."""

@@ -78,13 +78,8 @@ def decide(state: State, now: float) -> Decision:
     """
     if state.ended_at is not None:
         return _NOTHING
-    end = _stop_time(state, now)
-    if end is not None and end <= now:
-        deadline = deadline_of(state)
-        reason = "deadline" if deadline is not None and deadline <= now else "time"
-        return Decision([Record(StopRequested(reason))], tuple(state.candidates))
-    if state.proposal and not state.stop_reason and proposed(state) is not None:
-        return Decision([Record(StopRequested("revision", state.proposal))], tuple(state.candidates))
+    if (stop := _stop(state, now)) is not None:
+        return Decision([Record(stop)], tuple(state.candidates))
     timers = _due(state, now)
     commands = ring(state, timers) if state.alarms is not None and timers else []
     if state.ledger is not None:
@@ -95,21 +90,10 @@ def decide(state: State, now: float) -> Decision:
         commands = stop_ended(state)
     if commands:
         return Decision(commands, tuple(state.candidates))
-    ready: list[int] = []
     if state.resets and (records := due(state)):
         return Decision(list(records), tuple(state.candidates))
     numbers = sorted({*state.candidates, *[number for _, kind, number in timers if kind == LOOK]})
-    for position, number in enumerate(numbers):
-        if len(ready) >= INSTANT_BATCH:
-            left = tuple(numbers[position:])
-            break
-        _look(state, number, now, commands, ready)
-        last = commands[-1] if commands else None
-        if isinstance(last, Record) and isinstance(last.event, FrameClosing):
-            left = tuple(numbers[position + 1 :])  # the tasks inside are looked at once that is recorded
-            break
-    else:
-        left = ()
+    commands, ready, left = _looked_at(state, numbers, now)
     if state.shape.reworks:
         commands = before_completing(state, commands)
     if commands and (state.shape.routes_out or state.shape.reworks):
@@ -133,6 +117,32 @@ def decide(state: State, now: float) -> Decision:
     if state.meters and not commands:
         commands = pause_meters(state)
     return Decision(commands or _finish(state), left)
+
+
+def _stop(state: State, now: float) -> StopRequested | None:
+    """What the run asks of itself: to stop when its time is over, or so that a revision can be decided."""
+    end = _stop_time(state, now)
+    if end is not None and end <= now:
+        deadline = deadline_of(state)
+        return StopRequested("deadline" if deadline is not None and deadline <= now else "time")
+    if state.proposal and not state.stop_reason and proposed(state) is not None:
+        return StopRequested("revision", state.proposal)
+    return None
+
+
+def _looked_at(state: State, numbers: list[int], now: float) -> tuple[list[Command], list[int], tuple[int, ...]]:
+    """What follows from candidates, looked at in their order: commands, those that are ready, and those that are left
+    for the next decision."""
+    commands: list[Command] = []
+    ready: list[int] = []
+    for position, number in enumerate(numbers):
+        if len(ready) >= INSTANT_BATCH:
+            return commands, ready, tuple(numbers[position:])
+        _look(state, number, now, commands, ready)
+        last = commands[-1] if commands else None
+        if isinstance(last, Record) and isinstance(last.event, FrameClosing):
+            return commands, ready, tuple(numbers[position + 1 :])  # tasks inside wait until that is recorded
+    return commands, ready, ()
 
 
 def called_off_beside(state: State) -> list[Command]:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, get_args
 
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
-from planrunner.fileio import replace_file
+from planrunner.fileio import replace_file, stamp_of
 
 Scope = Literal["read", "run", "decide", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -121,17 +121,17 @@ def revoke_token(named: str) -> list[Token]:
 class TokenBook:
     """The tokens of the file, read again whenever it has changed, so that what was revoked ends at once."""
 
-    __slots__ = ("_mark", "_tokens")
+    __slots__ = ("_stamp", "_tokens")
 
     def __init__(self) -> None:
-        self._mark: tuple[int, ...] | None = (-1,)
+        self._stamp: tuple[int, ...] | None = None
         self._tokens: list[Token] = []
 
     def tokens(self) -> list[Token]:
         """As ``tokens``. Raises StorageFailed."""
-        mark = _mark_of(token_file())
-        if mark != self._mark:
-            self._tokens, self._mark = tokens(), mark
+        stamp = stamp_of(token_file())
+        if stamp != self._stamp:
+            self._tokens, self._stamp = tokens(), stamp
         return self._tokens
 
     def by_id(self, name: str, now: float) -> Token | None:
@@ -141,14 +141,6 @@ class TokenBook:
     def of(self, secret: str, now: float) -> Token | None:
         """The token that a text is; None for one that does not hold."""
         return token_of(secret, self.tokens(), now)
-
-
-def _mark_of(path: str) -> tuple[int, ...] | None:
-    try:
-        about = os.stat(path)
-    except OSError:
-        return None
-    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from planrunner.app.queue.items import Limits
 from planrunner.app.queue.store import Store
 from planrunner.app.runs.setup import has_settings
 from planrunner.errors import PlanrunnerError
+from planrunner.fileio import stamp_of
 from planrunner.safety.project import FILE, read_data, read_settings
 
 Json = Any
@@ -46,22 +47,15 @@ class CurrentLimits:
         self.has_triggers = False
 
     def now(self) -> Limits:
-        mark = self._mark()
-        if mark != self._seen:
-            self._seen = mark
+        stamp = stamp_of(self._file)
+        if stamp != self._seen:
+            self._seen = stamp
             try:
                 self._limits, self.problem = limits_of(self._root), ""
                 self.has_triggers = has_settings(self._root) and bool(read_data(self._root).get("triggers"))
             except PlanrunnerError as error:
                 self.problem = error.message
         return self._limits
-
-    def _mark(self) -> tuple[int, ...]:
-        try:
-            found = os.stat(self._file)
-        except OSError:
-            return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def allowance(limits: Limits, store: Store, now: float | None = None) -> tuple[int, float]:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+from functools import partial
 from typing import Annotated, Any
 
 from planrunner.capabilities.contract import (
@@ -108,23 +109,24 @@ def run(
         "memory": most,
         "guard": held,
     }
-
-    def finish(ended: Exit) -> Outcome:
-        said = _read(result)
-        failure, message, rule = "", "", ""
-        if said is None or (ended.code and not said["failure"]):
-            failure, message = classify(ended)
-            if not failure:
-                failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
-        elif said["failure"]:
-            failure, message, rule = said["failure"], said["message"], str(said.get("rule", ""))
-        outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
-        return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr, rule=rule)
-
     env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     stdin = json.dumps(order).encode()
     made = held["name"] if held is not None and not held["seen"] else ""
-    return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish, made=made)
+    return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, partial(_ended, result), made=made)
+
+
+def _ended(result: str, ended: Exit) -> Outcome:
+    """What became of the process, by what it wrote to the file ``result`` and how it ended."""
+    said = _read(result)
+    failure, message, rule = "", "", ""
+    if said is None or (ended.code and not said["failure"]):
+        failure, message = classify(ended)
+        if not failure:
+            failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
+    elif said["failure"]:
+        failure, message, rule = said["failure"], said["message"], str(said.get("rule", ""))
+    outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
+    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr, rule=rule)
 
 
 def _work(context: Context, function: str, file: str, code: str, made: bool | None) -> Work:

@@ -331,11 +331,7 @@ def fetch(
     if not 0 <= text_limit <= 20_000:
         raise Failure("`text_limit` is 0 to 20,000")
     limits = _Limits(largest, fresh, rest, parallel, min(text_limit, _MOST_SHOWN // max(1, len(items))))
-    text = str(tolerate).strip()
-    share = text.removesuffix("%")
-    if not share.isdigit() or (text != share and int(share) > 100):
-        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
-    allowed = len(items) * int(share) // 100 if text != share else int(share)
+    allowed = _allowed(tolerate, len(items))
     note = f"{context.call.once or context.call.key} {sorted(item['url'] for item in items)}"
     note = f"research {hashlib.sha256(note.encode()).hexdigest()}"
     noted = context.noted(note)
@@ -364,6 +360,15 @@ def fetch(
         rule = next((str(entry["rule"]) for entry in failed if kind == "policy" and "rule" in entry), "")
         raise _failure(outputs, len(items), kind, rule=rule)
     return outputs
+
+
+def _allowed(tolerate: int | str, count: int) -> int:
+    """How many of so many pages may fail."""
+    text = str(tolerate).strip()
+    share = text.removesuffix("%")
+    if not share.isdigit() or (text != share and int(share) > 100):
+        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
+    return count * int(share) // 100 if text != share else int(share)
 
 
 def _unique(found: Given) -> list[Item]:
