@@ -14,9 +14,8 @@ from planrunner.cli.settings import Settings, messages
 from planrunner.errors import OK, UsageError
 from planrunner.safety.project import env_variables
 from planrunner.service.access import Access
-from planrunner.service.context import Project
+from planrunner.service.context import Project, projects_at
 from planrunner.service.logs import Log
-from planrunner.service.projects import projects_at
 from planrunner.service.server import Listening, listen, serve
 
 PORT = 8421

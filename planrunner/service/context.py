@@ -1,19 +1,29 @@
-"""What a request stands for: the project it is about and the person who asks."""
+"""What a request stands for: the project it is about, the person who asks, and the form that they sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hmac
+import os
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple
+from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 
 from planrunner.caller import Principal, Workspace, acting
-from planrunner.errors import NotFound
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.plan.nearest import nearest
 from planrunner.safety.tokens import Scope
 from planrunner.service.problems import Problem
 from planrunner.views.page.render import Frame
+
+FIELDS = 1000
+"""Fields that a form may have."""
+RESERVED = frozenset({"api", "static", "hooks", "livez", "readyz", "metrics", "sign-in", "sign-out"})
+"""First parts of addresses that stand for something else."""
 
 
 class Project(NamedTuple):
@@ -23,6 +33,30 @@ class Project(NamedTuple):
     name: str
     root: str
     state: str
+
+
+def projects_at(directories: Sequence[str], state: str | None = None) -> list[Project]:
+    """The projects of directories, of which none means that of the caller. ``state`` is a state directory that was
+    chosen. Raises UsageError where one is chosen for several projects."""
+    if state and len(directories) > 1:
+        raise UsageError("--state names one state directory, and each project has its own", "leave it out")
+    if not directories:
+        place = find_state(None, state)
+        return [_project(find_project(None), place, ())]
+    found: list[Project] = []
+    for directory in directories:
+        root = os.path.abspath(directory)
+        if all(each.root != root for each in found):
+            found.append(_project(root, os.path.abspath(state) if state else os.path.join(root, NAME), found))
+    return found
+
+
+def _project(root: str, state: str, others: Sequence[Project]) -> Project:
+    """Named after the folder, as an address can have it, and unlike the others."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(root)).strip("-.") or "project"
+    taken = RESERVED | {each.name for each in others}
+    name = next(each for each in (plain, *(f"{plain}-{number}" for number in range(2, 10_000))) if each not in taken)
+    return Project(name, root, state)
 
 
 class Visitor(NamedTuple):
@@ -96,6 +130,39 @@ def _allowed(visitor: Visitor, scope: Scope) -> Visitor:
         have = ", ".join(sorted(visitor.scopes)) or "nothing"
         raise Problem(403, f"this needs the scope `{scope}`; the token of {visitor.principal.name} has {have}")
     return visitor
+
+
+class Form(dict[str, str]):
+    """The fields of a form by name; of fields with the same name the last one. ``every`` has all of a name."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        super().__init__(fields)
+        self._fields = fields
+
+    def every(self, name: str) -> list[str]:
+        """The values of a field, in their order."""
+        return [value for key, value in self._fields if key == name]
+
+
+async def the_form(request: Request, visitor: HereVisitor) -> Form:
+    """The form that was sent, as ``application/x-www-form-urlencoded``. Raises Problem 415 for any other body, 400
+    for one that cannot be read, and 403 where the field ``form`` is not the token of the visitor (``Frame.token``)."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Problem(415, f"a form was expected, not `{kind or 'nothing'}`")
+    try:
+        text = (await request.body()).decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
+    except ValueError as error:
+        raise Problem(400, f"the form cannot be read: {error}") from None
+    form = Form(pairs)
+    if not visitor.form or not hmac.compare_digest(form.get("form", "").encode(), visitor.form.encode()):
+        raise Problem(403, "this form was not made for you, or you have signed in again since", "load the page again")
+    return form
+
+
+HereForm = Annotated[Form, Depends(the_form)]
+"""The form that was sent, checked."""
 
 
 @contextmanager

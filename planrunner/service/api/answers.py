@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from planrunner.views.documents import document_schema
 
@@ -81,6 +81,16 @@ class Body(BaseModel):
     """A JSON body: nothing in it that is not described, and numbers are numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Empty(Body):
+    """Nothing has to be said."""
+
+
+class Why(Body):
+    """A reason, which is kept with the run."""
+
+    reason: str = Field(default="", max_length=20_000)
 
 
 Name = Annotated[str, Path(min_length=1, max_length=500)]

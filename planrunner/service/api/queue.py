@@ -8,8 +8,8 @@ from fastapi import Query
 
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import Item, Pause, Status, item_object, items_document
-from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
-from planrunner.service.api.steering import Cancel, Why
+from planrunner.service.api.answers import Answer, Empty, Limit, Name, Why, api_router, shaped
+from planrunner.service.api.steering import Cancel
 from planrunner.service.context import Admin, HereProject, HereVisitor, Runner, behalf
 from planrunner.views.documents import document_of
 
@@ -19,10 +19,6 @@ router = api_router("queue")
 
 _ITEM = ("run", "status", "plan", "by", "source", "priority")
 _PAUSED = shaped("Whether the queue is paused, by whom and why.", "paused")
-
-
-class Empty(Body):
-    """Nothing has to be said."""
 
 
 @router.get("/queue", responses=shaped("Runs in the queue.", "items", "counts", "paused", "worker", "limits"))

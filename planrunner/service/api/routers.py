@@ -6,7 +6,6 @@ from fastapi import APIRouter
 
 from planrunner.service.api import (
     artifacts,
-    compare,
     editing,
     gates,
     memory,
@@ -23,7 +22,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     projects.router,
     gates.router,
     runs.router,
-    compare.router,
     steering.router,
     streams.router,
     artifacts.router,

@@ -1,4 +1,4 @@
-"""Runs: started, listed, shown, explained."""
+"""Runs: started, listed, shown, explained, compared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field
 
 from planrunner.app.follow.summaries import RunFilter, page_document
 from planrunner.app.history.calls import called, calls_document
+from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
 from planrunner.app.runs.execute import ExecRequest
@@ -20,6 +21,7 @@ from planrunner.service.following import HereFollower
 from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem
 from planrunner.views.budget import budget_document
+from planrunner.views.compare import comparison_document, revisions_document
 from planrunner.views.digest import digest_object
 from planrunner.views.documents import document_of, listing
 from planrunner.views.hypotheses import hypotheses_document
@@ -27,6 +29,8 @@ from planrunner.views.progress.jsonl import entry_object
 
 Json = Any
 Status = Literal["running", "paused", "blocked", "completed", "failed", "cancelled"]
+
+Number = Annotated[int, Query(ge=1, lt=1 << 20)]
 
 router = api_router("runs")
 
@@ -170,3 +174,18 @@ def inputs(visitor: HereVisitor, project: HereProject, run: Name, task: Name) ->
     """Show what each attempt of a task was called with."""
     with behalf(visitor, project):
         return Answer(calls_document(called(run, task, project.state)))
+
+
+@router.get("/runs/{run}/diff/{other}", responses=shaped("What differs, and from what it follows.", "first", "tasks"))
+def diff(visitor: HereVisitor, project: HereProject, run: Name, other: Name) -> Answer:
+    """Compare two runs: what went into them, decisions, outcomes, the first difference and what follows from it."""
+    with behalf(visitor, project):
+        return Answer(comparison_document(compared_runs(run, other, project.state)))
+
+
+@router.get("/runs/{run}/revisions", responses=shaped("What differs, and what it meant for tasks.", "differences"))
+def revisions(visitor: HereVisitor, project: HereProject, run: Name, one: Number = 1, other: Number = 2) -> Answer:
+    """Compare two revisions of the plan of a run. `effects` tells what the second meant for each task when it was
+    made: `kept`, `again`, `perhaps`, `new`, `asked` or `open`."""
+    with behalf(visitor, project):
+        return Answer(revisions_document(compared_revisions(run, one, other, project.state)))

@@ -12,7 +12,7 @@ from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.app.runs.rollback import RollbackRequest, planned_document
-from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Name, Why, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.control import HereControl, steered
 from planrunner.service.plans import plan_of
@@ -25,12 +25,6 @@ router = api_router("runs")
 
 _STEERED = shaped("What the run answered.", "run_id", "applied", "message")
 _TAKEN = shaped("The run goes on as soon as a slot is free.", "run_id", status=202)
-
-
-class Why(Body):
-    """A reason, which is kept with the run."""
-
-    reason: str = Field(default="", max_length=20_000)
 
 
 class Cancel(Why):

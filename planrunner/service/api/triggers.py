@@ -13,9 +13,7 @@ from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.app.triggers.showing import triggers_document
 from planrunner.caller import Workspace
 from planrunner.errors import Denied, NotFound, UsageError
-from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
-from planrunner.service.api.queue import Empty
-from planrunner.service.api.steering import Why
+from planrunner.service.api.answers import Answer, Body, Empty, Name, Why, api_router, shaped
 from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of

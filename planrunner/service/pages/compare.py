@@ -14,10 +14,9 @@ from planrunner.app.history.show import look
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.errors import PlanrunnerError, UsageError
 from planrunner.machine.state import State
-from planrunner.service.context import Runner
+from planrunner.service.context import HereForm, Runner
 from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import HereForm
 from planrunner.service.pages.run import begun_or_queued
 from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.views.page.compare import revisions_page, runs_page

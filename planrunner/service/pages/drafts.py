@@ -16,9 +16,8 @@ from planrunner.app.drafts.draft import DraftRequest
 from planrunner.app.plans.edit import is_there
 from planrunner.errors import PlanrunnerError
 from planrunner.safety.roster import roster_or_none
-from planrunner.service.context import Runner
+from planrunner.service.context import HereForm, Runner
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import HereForm
 from planrunner.service.pages.editor import Alert, Draft, shown_editor
 from planrunner.service.plans import Drafting, HereDrafts
 from planrunner.service.problems import Problem, below, problem_of

@@ -34,9 +34,8 @@ from planrunner.app.runs.revise import ReviseRequest, preview, revise, run_plan
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
 from planrunner.safety.trust import why_drafted
-from planrunner.service.context import HereProject, HereVisitor, Project, Runner, Visitor, behalf
+from planrunner.service.context import HereForm, HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import HereForm
 from planrunner.service.plans import checking
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines

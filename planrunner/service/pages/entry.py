@@ -8,8 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.service.access import SESSION, Access
-from planrunner.service.context import HereVisitor, SeenProjects, frame
-from planrunner.service.forms import HereForm
+from planrunner.service.context import HereForm, HereVisitor, SeenProjects, frame
 from planrunner.views.page.render import Frame, rendered
 
 router = APIRouter(include_in_schema=False)

@@ -14,10 +14,9 @@ from planrunner.app.people.gates import barred
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
-from planrunner.service.context import Decider, frame
+from planrunner.service.context import Decider, Form, HereForm, frame
 from planrunner.service.control import Ballot, Control, HereControl, steered
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import Form, HereForm
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
 from planrunner.views.page.figures import sentence

@@ -13,9 +13,8 @@ from planrunner.app.queue.items import OPEN, item_object, overview_object
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.showing import Shown, trigger_object
 from planrunner.errors import PlanrunnerError, UsageError
-from planrunner.service.context import Runner, Visitor
+from planrunner.service.context import Form, HereForm, Runner, Visitor
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import Form, HereForm
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.page.queue import queue_page, trigger_line
 from planrunner.views.page.render import rendered

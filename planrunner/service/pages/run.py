@@ -20,10 +20,9 @@ from planrunner.app.runs import rerun, rollback
 from planrunner.errors import NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.stores import open_journal
-from planrunner.service.context import HereProject, Project, Runner, Visitor
+from planrunner.service.context import HereForm, HereProject, Project, Runner, Visitor
 from planrunner.service.control import HereControl, steered
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import HereForm
 from planrunner.service.stories import HereStories, Reading
 from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import Frame, rendered

@@ -21,10 +21,9 @@ from planrunner.jsontext import as_text
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
-from planrunner.service.context import Runner
+from planrunner.service.context import HereForm, Runner
 from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.forms import HereForm
 from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.service.problems import Problem, below, problem_of
 from planrunner.views.page.fields import given_of
