@@ -7,6 +7,7 @@ import http.client
 import re
 from urllib.parse import quote, urlencode
 
+import commands
 import pytest
 from serving import PLANS, Answer, Served, awaited
 
@@ -228,3 +229,11 @@ def test_a_run_that_was_read_before_it_was_revised_is_read_on(served: Served) ->
     answer = served.post(f"{served.api}/runs/{run}/revise", {"plan": "plans/today.yaml"})
     assert answer.status == 200, answer.text
     assert "Revision 2" in words(page(served, f"runs/{run}"))
+
+
+def test_a_decided_run_that_no_worker_continues_says_to_resume_it(served: Served) -> None:
+    started = commands.run("exec", "plans/asks.yaml", "--json", folder=served.folder, env=served.environment)
+    run = str(started.data["run_id"])
+    commands.run("approve", run, "sign", "--as", "bo", folder=served.folder, env=served.environment)
+    assert "Open the run and resume it" in words(page(served, f"inbox/{run}/sign"))
+    assert "slot is free" not in words(page(served, "runs"))

@@ -17,7 +17,10 @@ scheduler: {max_concurrency: 1}
 triggers:
   nightly: {plan: plans/quick.yaml, cron: "30 2 * * *", timezone: Europe/Berlin}
   push: {plan: plans/takes.yaml, webhook: {secret: hook, params: {word: head.ref}}}
-provider_credentials: [{id: hook, auth: {source: env, env_var: HOOK_SECRET}}]
+  unready: {plan: plans/takes.yaml, webhook: {secret: other}}
+provider_credentials:
+  - {id: hook, auth: {source: env, env_var: HOOK_SECRET}}
+  - {id: other, auth: {source: env, env_var: NO_SUCH_SECRET}}
 """
 
 
@@ -58,7 +61,7 @@ def test_a_paused_queue_starts_nothing(served: Served) -> None:
 
 
 def test_triggers_are_listed_fired_and_paused(served: Served) -> None:
-    nightly, push = served.get(f"{served.api}/triggers").data["triggers"]
+    nightly, push, _ = served.get(f"{served.api}/triggers").data["triggers"]
     assert (nightly["name"], nightly["kind"], len(nightly["next"]), push["kind"]) == ("nightly", "cron", 3, "webhook")
     fired = served.post(f"{served.api}/triggers/nightly/fire")
     assert (fired.status, fired.data["source"]) == (202, "trigger:nightly")
@@ -68,6 +71,7 @@ def test_triggers_are_listed_fired_and_paused(served: Served) -> None:
     )
     page = served.get(f"/{served.project}/queue").text
     assert "moving" in page and "30 2 * * * (Europe/Berlin)" in page
+    assert f"/hooks/{served.project}/push" in page
     assert served.post(f"{served.api}/triggers/nightly/resume").data["paused"] is None
     assert served.post(f"{served.api}/triggers/nigthly/fire").data["hint"].startswith("did you mean `nightly`?")
 
@@ -86,6 +90,8 @@ def test_a_signed_webhook_starts_one_run_and_an_unsigned_one_none(served: Served
     assert served.ask("POST", address, b"{}", **headers).status == 401
     old = {name.replace("-", "_"): value for name, value in signed_headers(SECRET.encode(), "m2", 1, body).items()}
     assert served.ask("POST", address, body, **old).status == 401
+    unready = served.ask("POST", f"/hooks/{served.project}/unready", body, **headers)
+    assert (unready.status, "other" in unready.text, "credential" in unready.text) == (503, False, False)
     for nowhere in (f"/hooks/{served.project}/nothing", "/hooks/nothing/push"):
         assert served.ask("POST", nowhere, body).status == 404
     empty = {

@@ -138,6 +138,8 @@ def test_the_queue_groups_what_goes_on_waits_and_is_over() -> None:
     assert not page.waiting[0].begun
     assert page.over[0].said == "exit 1"
     assert queue_page([{**over, "reason": "failed"}], overview, "/w", 100.0).over[0].said == ""
+    parked = {**item, "status": "parked", "ahead": None, "reason": "waits for people: sign"}
+    assert queue_page([parked], overview, "/w", 100.0).parked[0].said == "waits for people: sign"
     assert page.paused == "by bo, 1 min ago: night"
     assert page.slots == "1 of 2 slots in use"
 

@@ -27,7 +27,7 @@ from planrunner.machine.events import (
     TaskSettled,
     Warned,
 )
-from planrunner.machine.names import label, stands
+from planrunner.machine.names import label, owners, replaced_tasks, stands
 from planrunner.machine.state import State
 from planrunner.views.decisions import decisions
 from planrunner.views.postmortem import Fact
@@ -121,13 +121,23 @@ def _mended(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
         number = state.index.get(event.task)
         if event.status == "failed" and number is not None and number not in state.containers:
             failed.setdefault(event.task, []).append(seq)
+    replaced = replaced_tasks(state) if failed else set()
     for task, seqs in failed.items():
         number = state.index[task]
         task_state = state.tasks[number]
         if task_state.status == task_state.dependency_outcome == "completed":
             yield Fact(f"`{label(state, number)}` had failed, and completed when it ran again.", tuple(seqs))
         elif not stands(state, number):
-            yield Fact(f"`{label(state, number)}` had failed; a later attempt replaced it.", tuple(seqs))
+            yield Fact(f"`{label(state, number)}` {_overtaken(state, number, replaced)}", tuple(seqs))
+
+
+def _overtaken(state: State, number: int, replaced: set[int]) -> str:
+    """Why a failure inside a container no longer matters."""
+    around = owners(state, number)
+    well = [at for at in around if state.tasks[at].dependency_outcome in ("completed", "tolerated")]
+    if number in replaced or not well:
+        return "had failed; a later attempt replaced it."
+    return f"failed, and `{label(state, well[-1])}` completed all the same."
 
 
 def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:

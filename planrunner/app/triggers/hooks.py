@@ -13,7 +13,7 @@ from planrunner.app.queue.items import Item
 from planrunner.app.triggers.firing import Params, fire
 from planrunner.app.triggers.showing import find
 from planrunner.caller import Workspace
-from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.errors import Denied, NotFound, Unready, UsageError
 from planrunner.jsontext import read_json
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.safety.signatures import is_signed
@@ -32,7 +32,8 @@ class Delivery(NamedTuple):
 def receive(name: str, delivery: Delivery, place: Workspace) -> Item | None:
     """Queue a run for a request that is signed; a copy of one gives the item of the first. None where an earlier run
     keeps it from starting. Raises NotFound where there is no such webhook, Denied for a request that is not signed
-    or too old, UsageError for a body that lacks what the plan needs, and as ``enqueue``."""
+    or too old, Unready where the secret cannot be read, UsageError for a body that lacks what the plan needs, and as
+    ``enqueue``."""
     trigger = find(place.root, name)
     if trigger.webhook is None:
         raise NotFound(f"the trigger `{name}` is not a webhook")
@@ -70,11 +71,11 @@ def _secret(trigger: Trigger, root: str) -> bytes:
     name = trigger.webhook.secret
     credential = read_credentials(root).get(name)
     if credential is None:
-        raise UsageError(f"the secret of the webhook `{trigger.name}` names the credential `{name}`, which is missing")
+        raise Unready(f"the secret of the webhook `{trigger.name}` names the credential `{name}`, which is missing")
     try:
         return value_of(credential, os.environ)
     except Unresolved as error:
-        raise UsageError(f"the secret of the webhook `{trigger.name}` cannot be read: {error}") from None
+        raise Unready(f"the secret of the webhook `{trigger.name}` cannot be read: {error}") from None
 
 
 def _params(webhook: Webhook, body: bytes) -> Params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -12,13 +13,15 @@ from planrunner.app.triggers import showing
 from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.app.triggers.showing import triggers_document
 from planrunner.caller import Workspace
-from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.errors import Denied, NotFound, Unready, UsageError
 from planrunner.service.api.answers import Answer, Body, Empty, Name, Why, api_router, shaped
 from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
 
 Json = Any
+
+log = logging.getLogger("planrunner.service")
 
 router = api_router("triggers")
 
@@ -86,6 +89,9 @@ def _received(project: Project, trigger: str, delivery: Delivery) -> Answer:
         raise _nothing() from None
     except Denied as error:
         raise Problem(401, error.message, error.hint) from None
+    except Unready as error:  # what is missing is for the operator: the sender has not proved itself
+        log.error("the webhook %s of the project %s: %s", trigger, project.name, error.message)
+        raise Problem(503, "this webhook cannot take requests", "the log of the service says why") from None
     except UsageError as error:
         raise Problem(422, error.message, error.hint) from None
     return Answer(document_of({"run": None if item is None else item.run}), 202)

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import Look, look
 from planrunner.app.people.gates import barred
+from planrunner.app.queue import asking
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
@@ -149,7 +150,7 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
             "may": barred(found, number) if gate.waits else "",
             "comment": comment,
             "outcome_sign": _DECIDED.get(verdict, Sign("bad", "bad", "Rejected")),
-            "continues": _continues(found),
+            "continues": _continues(found, here.project.state),
         }
     opened = windows(state, waiting_gates(state))
     if name in opened:
@@ -166,12 +167,22 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
     raise NotFound(f"run {found.row.run} asks nothing as `{name}`", hint)
 
 
-def _continues(found: Look) -> str:
+def _continues(found: Look, state: str) -> str:
     if found.row.status:
         return f"The run has ended: {found.row.status}."
     if found.row.leased:
         return "The run is going on."
-    return "The run continues as soon as a slot is free."
+    if _is_queued(found.row.run, state):
+        return "The run continues as soon as a slot is free."
+    return "Open the run and resume it: nothing else continues it."
+
+
+def _is_queued(run: str, state: str) -> bool:
+    """Whether a worker continues the run by itself."""
+    try:
+        return asking.item(run, state).ended is None
+    except NotFound:
+        return False
 
 
 # Deciding

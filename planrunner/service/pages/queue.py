@@ -83,7 +83,7 @@ def _page(here: Reader, problem: str = "") -> str:
         problem=problem or wrong,
         may="run" in here.visitor.scopes,
         may_pause="admin" in here.visitor.scopes,
-        triggers=[trigger_line(trigger_object(each), now) for each in triggers],
+        triggers=[trigger_line(trigger_object(each), now, here.project.name) for each in triggers],
     )
 
 

@@ -71,15 +71,15 @@ class TriggerLine(NamedTuple):
     paused: bool
 
 
-def trigger_line(one: Mapping[str, Json], now: float) -> TriggerLine:
-    """A trigger as ``trigger_object`` gives it; ``now`` is seconds since 1970."""
+def trigger_line(one: Mapping[str, Json], now: float, project: str) -> TriggerLine:
+    """A trigger of a project as ``trigger_object`` gives it; ``now`` is seconds since 1970."""
     paused, last, problem, times = one["paused"], one["last"], str(one["problem"] or ""), one["next"]
     told = f"last {moment(last['at'], now)}: {last['run'] or last['problem']}" if last else ""
     state = "bad" if problem or (last and last["problem"]) else "wait" if paused else ""
     kind = {"cron": "wait", "webhook": "arrow"}.get(str(one["kind"]), "file")
     return TriggerLine(
         harmless(str(one["name"])),
-        harmless(f"{one['plan']} · {one['what']}"),
+        harmless(f"{one['plan']} · {one['what']}".replace("/hooks/PROJECT/", f"/hooks/{project}/")),
         harmless(problem or told),
         "paused" if paused else moment(times[0], now) if times else "",
         harmless(f"by {paused['by']}" + (f": {paused['reason']}" if paused["reason"] else ""))
@@ -119,8 +119,10 @@ def _said(item: Mapping[str, Json], now: float) -> str:
         parts.append(_ACTS[str(item["act"])])
     if item["status"] == "waiting" and ahead is not None:
         parts.append(f"{count(int(ahead), 'run')} before it" if ahead else "next")
-    if item["status"] == "parked":
-        parts.append(f"continues {moment(item['wakes'], now)}" if item["wakes"] is not None else "waits for people")
+    if item["status"] == "parked" and item["wakes"] is not None:
+        parts.append(f"continues {moment(item['wakes'], now)}")
+    elif item["status"] == "parked" and not item["reason"]:
+        parts.append("waits for people")
     if item["reason"] and item["reason"] != item["status"]:
         parts.append(str(item["reason"]))
     return "; ".join(parts)

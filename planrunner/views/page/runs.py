@@ -173,7 +173,7 @@ def _now(run: Summarised, now: float) -> tuple[str, str]:
         return str(first["gate"]), f"{first.get('ask') or 'waits for a decision'}{more}"
     if run.decided:
         task, words = run.decided[0]
-        return task, f"{words}; continues as soon as a slot is free"
+        return task, f"{words}; the run has yet to continue"
     if run.status == "failed" and run.failed[0]:
         return run.failed
     if run.status == "running":

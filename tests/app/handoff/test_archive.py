@@ -216,3 +216,19 @@ def test_a_failure_that_a_revision_mended_is_a_factor_and_no_cause(made):
     assert "`a` had failed, and completed when it ran again." in factors
     assert any("changed the plan meanwhile (revision 2): mended" in fact for fact in factors)
     assert "+  - {id: a, run: echo mended}" in _text(done, "plan/revision-1-to-2.diff")
+
+
+def test_an_item_that_failed_and_was_tolerated_is_not_said_to_be_replaced(made):
+    text = """plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: each, foreach: [0, 1], tolerate: 1, run: "exit {{ item }}"}
+  - id: rounds
+    needs: [each]
+    loop: {max: 2, until: tasks.try.ok, tasks: [{id: try, run: "test {{ loop.round }} -eq 2"}]}
+"""
+    done = archive(made.run(text), made.state, str(made.folder / "out"))
+    factors = [fact["text"] for fact in json.loads(_text(done, "postmortem.json"))["factors"]]
+    assert "`each[1]` failed, and `each` completed all the same." in factors
+    assert "`rounds#1/try` failed, and `rounds` completed all the same." in factors
+    assert not any("replaced" in text for text in factors)
