@@ -155,10 +155,10 @@ NAMED = 8
 """Tasks that a line lists by name."""
 
 
-def listed(names: Sequence[str]) -> str:
-    """``a, b``; of many names the first few and how many more there are."""
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """``a, b``; of many names the first ``most`` and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def attempt_text(task: Task, attempt: int, past: int = 0, asked: int = 1) -> str:

@@ -11,9 +11,8 @@ from planrunner.views.page.difference import counted, difference, patch_lines
 from planrunner.views.page.fields import field_of, given_of
 from planrunner.views.page.figures import ago, duration, plain, rough
 from planrunner.views.page.inbox import address_of, may_decide, questions
-from planrunner.views.page.links import query_of
 from planrunner.views.page.queue import queue_page
-from planrunner.views.page.render import Frame, embedded, rendered
+from planrunner.views.page.render import Frame, embedded, query_of, rendered
 from planrunner.views.page.runs import read_filter, shapes
 from planrunner.views.page.signs import REASONS, RUNS, TASKS, run_sign, task_sign
 from planrunner.views.terminal import SIGNS

@@ -10,8 +10,8 @@ from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Notation, Source
 from planrunner.views.page.code import Underline, code_lines, coloured
-from planrunner.views.page.editor import finding_rows, marked, notes_data, verdict
-from planrunner.views.page.sketch import sketch
+from planrunner.views.page.editor import finding_rows, notes_data, sketch, verdict
+from planrunner.views.page.render import ticked
 
 PLAN = """\
 plan: p
@@ -68,7 +68,7 @@ def test_findings_are_counted_in_the_verdict_and_listed_with_the_gravest_first()
     said, rows = verdict(LOADED.findings), finding_rows(SOURCE, LOADED.findings)
     assert said.state == "bad" and said.strong == "2 errors" and said.fix == "safe"
     assert [row.state for row in rows] == sorted((row.state for row in rows), key=["bad", "wait", "off"].index)
-    assert str(marked("no `<b>` here")) == "no <code>&lt;b&gt;</code> here"
+    assert str(ticked("no `<b>` here")) == "no <code>&lt;b&gt;</code> here"
 
 
 def test_edits_for_the_script_count_as_scripts_count() -> None:

@@ -24,11 +24,10 @@ from planrunner.source import Source
 from planrunner.views.page.figures import anchor_of
 from planrunner.views.page.graph import SMALL, Coloured, picture
 from planrunner.views.page.layout import GAP_Y, Level, Link, Node, laid_out
-from planrunner.views.page.outline import owner_of
 from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, embedded_data, run_page
 from planrunner.views.page.scale import Scale
-from planrunner.views.page.story import Story, place_of
+from planrunner.views.page.story import Story, owner_of, place_of
 
 PLANS = ("nesting", "retries", "failure-handler", "rollback", "gate-rework", "foreach", "budgets", "rework")
 

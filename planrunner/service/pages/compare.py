@@ -22,8 +22,7 @@ from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.views.page.compare import revisions_page, runs_page
 from planrunner.views.page.fields import Field, fields_of, given_of, written
 from planrunner.views.page.figures import moment, sentence
-from planrunner.views.page.links import query_of
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import query_of, rendered
 from planrunner.views.page.signs import run_sign
 
 Json = Any

@@ -40,10 +40,9 @@ from planrunner.service.plans import checking
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
 from planrunner.views.page.difference import difference as compared
-from planrunner.views.page.editor import RevisionView, editor_parts, notes_data, revised_tasks
+from planrunner.views.page.editor import RevisionView, editor_parts, notes_data, revised_tasks, sketch
 from planrunner.views.page.forecast import forecast
 from planrunner.views.page.render import part, rendered
-from planrunner.views.page.sketch import sketch
 
 Json = Any
 

@@ -32,8 +32,7 @@ from planrunner.views.page.inbox import (
     watchdog_page,
     window_page,
 )
-from planrunner.views.page.links import query_of
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import query_of, rendered
 from planrunner.views.page.signs import Sign
 
 Json = Any

@@ -26,8 +26,7 @@ from planrunner.views.page.knowledge import (
     note_page,
     remembered,
 )
-from planrunner.views.page.links import Tab, query_of
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import Tab, query_of, rendered
 from planrunner.views.page.runs import run_line
 
 Json = Any

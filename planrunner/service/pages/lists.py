@@ -12,8 +12,7 @@ from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.files import plan_paths
 from planrunner.service.following import HereReader
 from planrunner.views.page.inbox import address_of
-from planrunner.views.page.links import Tab, query_of
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import Tab, query_of, rendered
 from planrunner.views.page.runs import read_filter, run_line
 from planrunner.views.page.signs import run_sign
 

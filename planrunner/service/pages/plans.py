@@ -13,9 +13,8 @@ from planrunner.app.follow.summaries import RunFilter, Summaries
 from planrunner.app.plans.listing import checked, project_files
 from planrunner.service.following import HereReader
 from planrunner.service.plans import checking
-from planrunner.views.page.links import query_of
 from planrunner.views.page.plans import LastRun, PlanRow, plan_lines, tabs
-from planrunner.views.page.render import rendered
+from planrunner.views.page.render import query_of, rendered
 from planrunner.views.page.signs import run_sign
 
 Json = Any

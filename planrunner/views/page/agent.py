@@ -13,8 +13,7 @@ from planrunner.machine.ledger import amount
 from planrunner.machine.names import frames, label
 from planrunner.plan.agents import ASKING, UNNAMED
 from planrunner.redaction import masked
-from planrunner.views.page.burn import amount_text
-from planrunner.views.page.figures import count, duration, plain
+from planrunner.views.page.figures import amount_text, count, duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
 from planrunner.views.status import shown_status

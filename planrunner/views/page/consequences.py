@@ -15,6 +15,7 @@ from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Gate, Option, Task
 from planrunner.plan.tasks import every
 from planrunner.views.page.figures import count
+from planrunner.views.status import listed
 
 _NAMED = 6
 """Tasks that a consequence lists by name."""
@@ -102,9 +103,7 @@ def _acts(state: State, task: Task) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    named = list(dict.fromkeys(names))
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more
+    return listed(list(dict.fromkeys(names)), _NAMED)
 
 
 def _option(state: State, number: int, written: Gate, option: Option) -> Consequence:

@@ -17,11 +17,10 @@ from planrunner.plan.tasks import tools_of
 from planrunner.redaction import masked
 from planrunner.views.artifacts import size_text
 from planrunner.views.failure import command_text
-from planrunner.views.page.burn import amount_text
-from planrunner.views.page.figures import anchor_of, count, duration, moment, plain
+from planrunner.views.page.figures import amount_text, anchor_of, count, duration, moment, plain
 from planrunner.views.page.outline import Row, item_name
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import Piece, Story, place_of
+from planrunner.views.page.story import WORST, Piece, Story, end_text, place_of
 from planrunner.views.run import account_object
 from planrunner.views.status import about, outputs_of
 
@@ -31,7 +30,6 @@ TRIES = 24
 """Attempts and waits that a drawer lists; of more the last ones."""
 ITEMS = 100
 """Items of a fan-out that its drawer shows."""
-_WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3, "retrying": 4}
 VALUE = 400
 """Characters of an output that are shown."""
 REASONS = 12
@@ -117,7 +115,7 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
     """The drawer of a row that stands for a task."""
     state, number = story.state, row.task
     task, task_state = state.specs[number], state.tasks[number]
-    pieces = _pieces(story, row)
+    pieces = [piece for piece in story.pieces_of(row.tasks) if piece.kind != "span"]
     return Drawer(
         row.place,
         anchor_of(row.place),
@@ -152,18 +150,11 @@ def _items(story: Story, number: int) -> tuple[tuple[Item, ...], str]:
     if frame is None or frame.kind != "items" or tools_of(state.specs[number]):
         return (), ""
     places = [(place_of(state.specs[at].id), at) for at in range(frame.first, frame.first + frame.size)]
-    places.sort(key=lambda each: _WORST.get(story.statuses.get(each[0], "pending"), len(_WORST)))
+    places.sort(key=lambda each: WORST.get(story.statuses.get(each[0], "pending"), len(WORST)))
     shown = places[:ITEMS]
     said = count(len(places), "item") + (f", {len(shown)} of them shown" if len(shown) < len(places) else "")
     made = (Item(place, item_name(state, at), task_sign(story.statuses.get(place, "pending"))) for place, at in shown)
     return tuple(made), said
-
-
-def _pieces(story: Story, row: Row) -> list[Piece]:
-    """The pieces of a row in the order of time, without the span of a container."""
-    paths = [story.state.specs[number].id for number in row.tasks]
-    pieces = [piece for path in paths for piece in story.pieces.get(path, ()) if piece.kind != "span"]
-    return sorted(pieces, key=lambda piece: piece.began)
 
 
 def _facts(written: dict[str, Json]) -> Iterator[tuple[str, str]]:
@@ -225,9 +216,6 @@ def _clocked(line: str) -> str:
     return re.sub(r"(\d{9,}(?:\.\d+)?) \(seconds since 1970\)", lambda at: moment(float(at[1]), 0.0), line)
 
 
-_VERBS = {"completed": "succeeded", "failed": "failed", "in_doubt": "was cut off", "cancelled": "was cancelled"}
-
-
 def _tries(pieces: Iterable[Piece], now: float) -> Iterator[Try]:
     for piece in pieces:
         meta = f"{moment(piece.began, now)} · {duration(piece.lasted(now))}"
@@ -240,8 +228,7 @@ def _tries(pieces: Iterable[Piece], now: float) -> Iterator[Try]:
         else:
             name = "Rollback" if piece.kind == "undo" else f"{_round(piece.task)}Attempt {piece.number}"
             status = "running" if piece.ended is None else piece.status or "completed"
-            verb = "runs" if piece.ended is None else _VERBS.get(piece.status, "ended")
-            verb = "succeeded" if piece.status == "rolled_back" else verb
+            verb = "runs" if piece.ended is None else end_text(piece)
             yield Try(task_sign(status), f"{name} {verb}", meta, piece.until or piece.seq, note)
 
 

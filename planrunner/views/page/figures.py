@@ -6,6 +6,7 @@ import re
 import time
 
 from planrunner.escapes import harmless
+from planrunner.plan.expressions.quantities import format_money
 
 _DAY = 86_400
 
@@ -26,6 +27,13 @@ def duration(seconds: float | None) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def amount_text(what: str, value: float) -> str:
+    """``$0.084``, ``10,420``, ``13.4 s``."""
+    if what == "cost":
+        return format_money(round(value, 6))
+    return duration(value) if what == "time" else f"{value:,.0f}"
 
 
 def rough(seconds: float) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
-from planrunner.views.page.figures import count, duration
-from planrunner.views.status import amount_text
+from planrunner.views.page.figures import amount_text, duration
+from planrunner.views.status import listed
 
 Json = Any
 
@@ -108,6 +108,4 @@ def _missing(rows: Sequence[dict[str, Json]]) -> Iterator[Fact]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    every = [harmless(name) for name in dict.fromkeys(names)]
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {count(more, 'more', 'more')}" if more > 0 else "")
+    return listed([harmless(name) for name in dict.fromkeys(names)], _SHOWN)

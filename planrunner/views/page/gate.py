@@ -154,10 +154,14 @@ def gate_page(
     )
 
 
+def named_deciders(gate: GateState) -> str:
+    """``role release or ana``; ``anyone`` where a gate names nobody."""
+    return " or ".join([*(f"role {role}" for role in gate.roles), *gate.people]) or "anyone"
+
+
 def deciders(gate: GateState) -> str:
     """``2 of role release or ana, except chris``: who decides, in the words of the page."""
-    roles = [f"role {role}" for role in gate.roles]
-    who = " or ".join([*roles, *gate.people]) or "anyone"
+    who = named_deciders(gate)
     need = f"{gate.need} of {who}" if gate.need > 1 else who
     return f"{need}, except the person who started the run" if gate.not_starter else need
 

@@ -14,6 +14,7 @@ from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
 from planrunner.views.page.layout import Layout, Level, Link, Node, laid_out, laid_upright
 from planrunner.views.page.signs import Sign, task_sign
+from planrunner.views.page.story import CALM, with_owners
 from planrunner.views.status import counts_text
 from planrunner.views.terminal import cut
 
@@ -28,7 +29,7 @@ SMALL = 5.8
 """The same in the line below it."""
 CELLS = 8
 """Items of a fan-out that have a cell each."""
-_CALM = frozenset({"", "completed", "pending", "omitted", "skipped", "cancelled", "rolled_back"})
+_CALM = CALM | {"", "cancelled", "rolled_back"}
 """Statuses that need no look."""
 
 
@@ -137,7 +138,7 @@ class _Drawing:
         self.bundles: dict[str, tuple[str, str, int]] = {}
         self.opens: Callable[[str], bool] = lambda place: True
         self.backs: dict[tuple[str, str], str] = {}
-        self.lively = _with_owners(place for place, status in run.statuses.items() if status not in _CALM)
+        self.lively = with_owners(place for place, status in run.statuses.items() if status not in _CALM)
 
     def is_lively(self, place: str) -> bool:
         """Whether something inside a place needs a look."""
@@ -263,15 +264,6 @@ def _legible(edges: tuple[Edge, ...], width: float, beside: bool) -> tuple[tuple
             edge, width = edge._replace(x=round(x, 1)), max(width, round(x + half, 1))
         placed.append(edge)
     return tuple(placed), width
-
-
-def _with_owners(places: object) -> set[str]:
-    every: set[str] = set()
-    for place in places:  # type: ignore[attr-defined]
-        while place and place not in every:
-            every.add(place)
-            place = place.rpartition("/")[0] if "[" not in place.rpartition("/")[2] else place.rpartition("[")[0]
-    return every
 
 
 def _stretches(ranks: Sequence[int], seen: Sequence[bool]) -> list[int]:

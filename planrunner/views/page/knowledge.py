@@ -11,7 +11,8 @@ from planrunner.plan.expressions.quantities import format_percent
 from planrunner.views.digest import Digested
 from planrunner.views.hypotheses import arithmetic
 from planrunner.views.page.figures import count, plain, rough
-from planrunner.views.page.signs import Sign, run_sign, task_sign
+from planrunner.views.page.signs import Sign, counted, run_sign
+from planrunner.views.status import listed
 
 Json = Any
 
@@ -204,11 +205,9 @@ def digest_lines(runs: Sequence[Digested], now: float) -> tuple[DigestLine, ...]
 
 
 def _digest_line(each: Digested, now: float) -> DigestLine:
-    counts = [f"{number:,} {task_sign(status).word.lower()}" for status, number in each.counts.items()]
     run = each.run
-    return DigestLine(
-        run.run, run.plan_id, run_sign(run.status, run.reason), ", ".join(counts), tuple(_told(each, now))
-    )
+    sign = run_sign(run.status, run.reason)
+    return DigestLine(run.run, run.plan_id, sign, counted(each.counts), tuple(_told(each, now)))
 
 
 def _told(each: Digested, now: float) -> Iterator[tuple[str, str]]:
@@ -221,13 +220,8 @@ def _told(each: Digested, now: float) -> Iterator[tuple[str, str]]:
     if each.running:
         yield "runs", harmless(", ".join(f"{task} for {rough(max(0.0, now - since))}" for task, since in each.running))
     if each.done:
-        yield "done", harmless(_listed(each.done))
+        yield "done", harmless(listed(each.done))
     if each.following:
-        yield "next", harmless(_listed(each.following))
+        yield "next", harmless(listed(each.following))
     if each.spent:
         yield "spent", each.spent
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more

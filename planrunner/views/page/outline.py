@@ -10,8 +10,8 @@ from planrunner.machine.names import frames, item_label
 from planrunner.machine.state import State
 from planrunner.views.containers import is_of_calls, name_inside
 from planrunner.views.page.figures import count
-from planrunner.views.page.signs import task_sign
-from planrunner.views.page.story import Story, place_of
+from planrunner.views.page.signs import counted
+from planrunner.views.page.story import CALM, WORST, Story, place_of, with_owners
 from planrunner.views.status import ORDER
 
 ITEMS = 12
@@ -23,9 +23,6 @@ LISTED = 30
 """Rows of a level that are shown because something is to be said of them."""
 MOST = 2_000
 """Rows that a page has at most."""
-
-_CALM = frozenset({"completed", "pending", "omitted", "skipped"})
-_WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3, "retrying": 4}
 
 
 class Row(NamedTuple):
@@ -82,7 +79,7 @@ class _Outline:
     def _notable(self, numbers: dict[str, tuple[int, ...]]) -> list[str]:
         """The places of a large level that are shown: what is not well first, in the order of the plan."""
         lively = [place for place in numbers if place in self.lively]
-        lively.sort(key=lambda place: _WORST.get(self.story.statuses.get(place, ""), len(_WORST)))
+        lively.sort(key=lambda place: WORST.get(self.story.statuses.get(place, ""), len(WORST)))
         kept = set(lively[:LISTED])
         return [place for place in numbers if place in kept]
 
@@ -91,9 +88,7 @@ class _Outline:
         for place in places:
             status = self.story.statuses.get(place, "pending")
             counts[status] = counts.get(status, 0) + 1
-        words = ", ".join(
-            f"{counts[status]:,} {task_sign(status).word.lower()}" for status in ORDER if status in counts
-        )
+        words = counted({status: counts[status] for status in ORDER if status in counts})
         noun = "item" if frame.kind == "items" else "task"
         owner = self.state.specs[frame.owner].id if frame.owner >= 0 else ""
         text = f"{count(len(places), f'more {noun}')}: {words}"
@@ -131,17 +126,6 @@ def item_name(state: State, number: int) -> str:
 
 def _lively(story: Story) -> set[str]:
     """The places with something to say: not well, tried more than once, or around one of those."""
-    every: set[str] = set()
+    lively = (place for place, status in story.statuses.items() if status not in CALM)
     tried = (place_of(path) for path, pieces in story.pieces.items() if sum(p.kind == "attempt" for p in pieces) > 1)
-    for place in (*(place for place, status in story.statuses.items() if status not in _CALM), *tried):
-        while place and place not in every:
-            every.add(place)
-            place = owner_of(place)
-    return every
-
-
-def owner_of(place: str) -> str:
-    """The place that holds another: ``build`` of ``build[3]`` and of ``build/pack``; empty for a task of the plan."""
-    if place.endswith("]"):
-        return place[: place.rindex("[")]
-    return place.rpartition("/")[0]
+    return with_owners((*lively, *tried))

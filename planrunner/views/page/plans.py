@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.views.page.figures import count
-from planrunner.views.page.links import Tab, query_of
+from planrunner.views.page.render import Tab, query_of
 from planrunner.views.page.signs import Sign
 
 

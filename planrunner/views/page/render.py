@@ -1,4 +1,5 @@
-"""Templates filled in to whole pages. Whatever a template shows is escaped; a name it asks for in vain is a bug."""
+"""Templates filled in to whole pages, what surrounds each, and the links within it. Whatever a template shows is
+escaped; a name it asks for in vain is a bug."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -43,6 +45,24 @@ class Frame(NamedTuple):
     """Whether the person has signed in with a token, and so may sign out."""
     alone: bool = False
     """The page is a file of its own: style and scripts stand in it, and nothing leads to a service."""
+
+
+class Tab(NamedTuple):
+    """A way to see a part of what there is, with how much that is where it is counted. ``query`` is that of its
+    address, ``current`` says that it is what is shown; ``state`` is the colour of its icon."""
+
+    word: str
+    query: str
+    current: bool
+    number: int | None = None
+    icon: str = ""
+    state: str = ""
+
+
+def query_of(**values: str | int | None) -> str:
+    """The query of an address, without what is empty; empty where nothing is asked for."""
+    given = {name: value for name, value in values.items() if value not in (None, "")}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def rendered(template: str, frame: Frame, **values: object) -> str:

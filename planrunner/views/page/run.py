@@ -28,14 +28,14 @@ from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.views.containers import end_text, progress_text
 from planrunner.views.page.agent import Agent, agents
-from planrunner.views.page.burn import Burn, amount_text, burns
+from planrunner.views.page.budgets import Budget, budgets
 from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
-from planrunner.views.page.figures import count, duration, moment
+from planrunner.views.page.figures import amount_text, count, duration, moment
 from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
-from planrunner.views.page.outline import Row, outline, owner_of, row_of
+from planrunner.views.page.outline import Row, outline, row_of
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import Moment, Story, place_of
+from planrunner.views.page.story import CALM, Moment, Story, owner_of, place_of
 from planrunner.views.page.timeline import Lane, busy, critical_path, lanes, path_text
 from planrunner.views.page.trouble import Trouble, from_directory, troubles
 from planrunner.views.page.verdict import Verdict, verdict
@@ -83,8 +83,9 @@ class Given(NamedTuple):
 
 
 class RunPage(NamedTuple):
-    """The parts of the page, in the order in which it shows them."""
+    """What was ``given``, and the parts of the page in the order in which it shows them."""
 
+    given: Given
     run: str
     plan_id: str
     title: str
@@ -93,7 +94,6 @@ class RunPage(NamedTuple):
     facts: tuple[tuple[str, str], ...]
     params: str
     verdict: Verdict
-    live: bool
     ended: bool
     past: Moment | None
     position: int
@@ -102,7 +102,7 @@ class RunPage(NamedTuple):
     legend: tuple[tuple[Sign, int], ...]
     lanes: tuple[Lane, ...]
     scale: Scale
-    burns: tuple[Burn, ...]
+    budgets: tuple[Budget, ...]
     path: str
     troubles: tuple[Trouble, ...]
     more_troubles: int
@@ -112,12 +112,7 @@ class RunPage(NamedTuple):
     hidden: int
     seq: int
     began: float
-    now: float
-    whole: bool
-    alone: bool
-    permit: Permit
     undo: tuple[str, ...]
-    retry: Mapping[str, Json] | None
     statuses: Mapping[str, str]
     current: Mapping[str, str]
     listed: tuple[Moment, ...]
@@ -140,11 +135,11 @@ class RunPage(NamedTuple):
         """The sign of a place at the moment that is shown."""
         return task_sign(self.statuses.get(place, "pending"))
 
-    def used(self, burn: Burn) -> str:
+    def used(self, budget: Budget) -> str:
         """What was used of a budget at the moment that is shown."""
-        if self.past is None or burn.figure < 0:
-            return burn.used
-        return amount_text(burn.what, self.past.spent[burn.figure])
+        if self.past is None or budget.figure < 0:
+            return budget.used
+        return amount_text(budget.what, self.past.spent[budget.figure])
 
     @property
     def said(self) -> Moment | None:
@@ -160,8 +155,7 @@ def run_page(given: Given) -> RunPage:
     """The page of a run."""
     story, state, now = given.story, given.story.state, given.now
     rows = story.once(f"rows {given.whole}", lambda: outline(story, given.whole))
-    ended = state.ended_at if state.ended_at is not None else None
-    end = max(story.last, now) if ended is None else ended
+    end = max(story.last, now) if state.ended_at is None else state.ended_at
     scale = Scale(story.began, end, busy(story, end))
     moments = story.once("moments", lambda: list(story.told(_moments(story.moments))))
     past = next(story.told(_past(story.moments, given.at)), None)
@@ -170,6 +164,7 @@ def run_page(given: Given) -> RunPage:
     chosen = given.chosen or _chosen(story, rows, failed)
     drawers = _drawers(given, rows, chosen, end)
     return RunPage(
+        given=given,
         run=state.run_id,
         plan_id=state.plan.id,
         title=harmless(state.plan.title or state.plan.id),
@@ -178,8 +173,7 @@ def run_page(given: Given) -> RunPage:
         facts=tuple(_facts(story, now)),
         params=" ".join(f"{name}={harmless(as_text(value, 80))}" for name, value in state.params.items()),
         verdict=verdict(state, now, given.leased),
-        live=given.leased,
-        ended=ended is not None,
+        ended=state.ended_at is not None,
         past=past,
         position=_position(moments, past),
         moments=tuple(moments),
@@ -187,7 +181,7 @@ def run_page(given: Given) -> RunPage:
         legend=tuple(story.once("legend", lambda: _legend(state))),
         lanes=tuple(lanes(story, rows, scale, end)),
         scale=scale,
-        burns=tuple(burns(story, scale, end)),
+        budgets=tuple(budgets(story, scale, end)),
         path=story.once("path", lambda: path_text(story)),
         troubles=tuple(failed),
         more_troubles=more,
@@ -197,12 +191,7 @@ def run_page(given: Given) -> RunPage:
         hidden=sum(1 for row in rows if not row.tasks),
         seq=story.seq,
         began=story.began,
-        now=now,
-        whole=given.whole,
-        alone=given.alone,
-        permit=given.permit,
         undo=tuple(story.once("undo", lambda: _undo(state))),
-        retry=given.retry,
         statuses=story.statuses if past is None else story.status_at(past.seq),
         current=story.statuses,
         listed=tuple(story.told(_listed(story.moments, past))),
@@ -245,7 +234,7 @@ def embedded_data(page: RunPage) -> Json:
     }
     now = {place: signs.setdefault(status, len(signs)) for place, status in differs.items()}
     table = [list(task_sign(status)) for status in signs]
-    zone = time.localtime(page.now).tm_gmtoff
+    zone = time.localtime(page.given.now).tm_gmtoff
     return {"signs": table, "none": list(task_sign("pending")), "moments": moments, "now": now, "zone": zone}
 
 
@@ -395,8 +384,7 @@ def _drawers(given: Given, rows: Sequence[Row], chosen: str, end: float) -> list
         held.append(other)
     most = WHOLE if given.alone else DRAWERS
     if len(held) > most:
-        calm = ("completed", "pending", "omitted", "skipped")
-        held.sort(key=lambda row: (row.place != chosen, given.story.statuses.get(row.place, "pending") in calm))
+        held.sort(key=lambda row: (row.place != chosen, given.story.statuses.get(row.place, "pending") in CALM))
         order = {row.place: at for at, row in enumerate(rows)}
         held = sorted(held[:most], key=lambda row: order.get(row.place, len(order)))
     return [drawer(given.story, row, given.logs, end) for row in held]

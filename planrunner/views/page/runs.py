@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
 from planrunner.views.page.figures import count, duration, moment
-from planrunner.views.page.signs import Sign, run_sign, task_sign
+from planrunner.views.page.signs import Sign, counted, run_sign, task_sign
 
 Json = Any
 
@@ -182,17 +182,8 @@ def _now(run: Summarised, now: float) -> tuple[str, str]:
     if run.status == "paused" and run.due is not None:
         return "", f"continues at {moment(run.due, now)}"
     if run.status in ("paused", "cancelled"):
-        return "", run.detail or (run.reason if run.reason != run.status else "") or _counted(run.counts)
-    return "", _counted(run.counts)
-
-
-def _counted(counts: dict[str, int]) -> str:
-    """``10 succeeded, 2 not run``: in the words of the page."""
-    words: dict[str, int] = {}
-    for status, number in counts.items():
-        word = task_sign(status).word.lower()
-        words[word] = words.get(word, 0) + number
-    return ", ".join(f"{number:,} {word}" for word, number in words.items() if number)
+        return "", run.detail or (run.reason if run.reason != run.status else "") or counted(run.counts)
+    return "", counted(run.counts)
 
 
 def _done(run: Summarised) -> int:
@@ -200,7 +191,7 @@ def _done(run: Summarised) -> int:
 
 
 def _track_label(run: Summarised) -> str:
-    return f"{_done(run)} of {count(sum(run.counts.values()), 'task')} settled: {_counted(run.counts)}"
+    return f"{_done(run)} of {count(sum(run.counts.values()), 'task')} settled: {counted(run.counts)}"
 
 
 def shapes(cells: Iterable[CellOf]) -> Iterable[Shape]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from planrunner.escapes import harmless
@@ -55,8 +55,11 @@ from planrunner.views.budget import extension_text, warning_text
 from planrunner.views.containers import opened_text
 from planrunner.views.page.figures import count, duration
 from planrunner.views.page.signs import task_sign
+from planrunner.views.status import listed
 from planrunner.views.terminal import cut
 
+NAMED = 4
+"""Tasks that a sentence lists by name."""
 LONGEST = 160
 """Characters of a sentence."""
 
@@ -71,13 +74,6 @@ def sentence(state: State, event: Event, at: float) -> Said:
         return "", ""
     text, tone = tell(state, event, at)
     return cut(harmless(labelled(state, text)), LONGEST), tone
-
-
-def names_text(state: State, paths: Sequence[str], most: int = 4) -> str:
-    """``a, b, c``; of many tasks the first few and how many more there are."""
-    names = [name_of(state, path) for path in paths[:most]]
-    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
-    return ", ".join(names) + more
 
 
 def name_of(state: State, path: str) -> str:
@@ -129,7 +125,10 @@ def _opened(state: State, event: FrameOpened, at: float) -> Said:
 def _reset(state: State, event: TasksReset, at: float) -> Said:
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     comment = f": {event.comment}" if event.comment else ""
-    return f"{names_text(state, event.tasks)} run again ({event.reason}{cause}){comment}", "gate"
+    return (
+        f"{listed([name_of(state, path) for path in event.tasks], NAMED)} run again ({event.reason}{cause}){comment}",
+        "gate",
+    )
 
 
 def _voted(state: State, event: GateVoted, at: float) -> Said:
@@ -157,7 +156,7 @@ def _stop(state: State, event: StopRequested, at: float) -> Said:
 
 def _parked(state: State, event: RunParked, at: float) -> Said:
     if event.reason == "waiting":
-        names = names_text(state, event.waiting)
+        names = listed([name_of(state, path) for path in event.waiting], NAMED)
         return f"run paused: it waits for people{f' at {names}' if names else ''}", "gate"
     return f"run paused ({event.reason})", "wait"
 

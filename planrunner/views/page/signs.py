@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -53,6 +55,14 @@ TASKS: dict[str, Sign] = {
     "rolled_back": Sign("undone", "undone", "Rolled back"),
 }
 """By the status of a task."""
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """``10 succeeded, 2 not run``: tasks by status in the words of their signs, in the given order."""
+    words: Counter[str] = Counter()
+    for status, number in counts.items():
+        words[task_sign(status).word.lower()] += number
+    return ", ".join(f"{number:,} {word}" for word, number in words.items() if number)
 
 
 def run_sign(status: str, reason: str = "") -> Sign:

@@ -51,6 +51,12 @@ from planrunner.views.page.sentences import TOLD, sentence
 from planrunner.views.status import shown_status
 
 Json = Any
+
+CALM = frozenset({"completed", "pending", "omitted", "skipped"})
+"""Statuses of which nothing is to be said."""
+WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3, "retrying": 4}
+"""The order of statuses that people look for first; all others come after these."""
+
 Made = TypeVar("Made")
 
 _MARKS = re.compile(r"[#@]\d+")
@@ -116,9 +122,40 @@ class Piece:
         return max(0.0, (now if self.ended is None else self.ended) - self.began)
 
 
+_ENDS = {
+    "completed": "succeeded",
+    "rolled_back": "succeeded",
+    "failed": "failed",
+    "in_doubt": "was cut off",
+    "cancelled": "was cancelled",
+}
+
+
+def end_text(piece: Piece) -> str:
+    """How an attempt or an undo ended, as the verb of a sentence; another status stands for itself."""
+    return _ENDS.get(piece.status, piece.status.replace("_", " ") or "ended")
+
+
 def place_of(path: str) -> str:
     """The path of a task without rounds and visits."""
     return _MARKS.sub("", path) if "#" in path or "@" in path else path
+
+
+def owner_of(place: str) -> str:
+    """The place that holds another: ``build`` of ``build[3]`` and of ``build/pack``; empty for a task of the plan."""
+    if place.endswith("]"):
+        return place[: place.rindex("[")]
+    return place.rpartition("/")[0]
+
+
+def with_owners(places: Iterable[str]) -> set[str]:
+    """Places with all that hold them."""
+    every: set[str] = set()
+    for place in places:
+        while place and place not in every:
+            every.add(place)
+            place = owner_of(place)
+    return every
 
 
 class Story:
@@ -161,6 +198,11 @@ class Story:
         if changes or type(entry.event) in TOLD:
             self.moments.append(Moment(entry.seq, entry.at, entry.event, changes, self._spent))
         self._memo.clear()
+
+    def pieces_of(self, numbers: Iterable[int]) -> list[Piece]:
+        """The pieces of some tasks in the order in which they began."""
+        paths = [self.state.specs[number].id for number in numbers]
+        return sorted((piece for path in paths for piece in self.pieces.get(path, ())), key=lambda piece: piece.began)
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, kept under a name until the next entry."""

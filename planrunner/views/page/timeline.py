@@ -12,7 +12,7 @@ from planrunner.views.page.figures import count, duration
 from planrunner.views.page.outline import Row
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import Piece, Story, place_of
+from planrunner.views.page.story import Piece, Story, end_text, place_of
 
 BARS = 60
 """Bars of a row at most; of more the last ones are drawn."""
@@ -80,8 +80,7 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
         label = f"{row.name}{f'; {text}' if text else ''}"
         return Lane("", row.name, row.level, task_sign("pending"), (), text, "", 0.0, False, label, points)
     sign = task_sign(story.statuses.get(row.place, "pending"))
-    paths = [state.specs[number].id for number in row.tasks]
-    pieces = sorted((piece for path in paths for piece in story.pieces.get(path, ())), key=lambda piece: piece.began)
+    pieces = story.pieces_of(row.tasks)
     attempts = [piece for piece in pieces if piece.kind == "attempt"]
     bars = tuple(_bar(piece, scale, now) for piece in pieces[-BARS:])
     lasted = sum(piece.lasted(now) for piece in attempts)
@@ -160,16 +159,6 @@ def _bar(piece: Piece, scale: Scale, now: float) -> Bar:
     return Bar(piece.kind, round(x, 2), width, tone, piece.seq, failed and width > 1, piece.status == "rejected", title)
 
 
-_ENDS = {
-    "completed": "succeeded",
-    "failed": "failed",
-    "in_doubt": "was cut off",
-    "cancelled": "was cancelled",
-    "rolled_back": "succeeded",
-    "": "ended",
-}
-
-
 def _said(piece: Piece, now: float) -> str:
     took = duration(piece.lasted(now))
     if piece.kind == "wait":
@@ -181,7 +170,7 @@ def _said(piece: Piece, now: float) -> str:
     what = "rollback" if piece.kind == "undo" else f"attempt {piece.number}"
     if piece.ended is None:
         return f"{what} runs for {took}"
-    return f"{what} {_ENDS.get(piece.status, piece.status)} after {took}"
+    return f"{what} {end_text(piece)} after {took}"
 
 
 def critical_path(story: Story) -> frozenset[tuple[str, str]]:

@@ -11,6 +11,7 @@ from planrunner.machine.stops import stop_text
 from planrunner.views.failure import troubled
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.page.figures import ago, count, duration, sentence
+from planrunner.views.page.gate import deciders, named_deciders
 from planrunner.views.page.signs import Sign, run_sign
 from planrunner.views.status import listed, shown_counts, shown_status
 
@@ -121,7 +122,7 @@ def _asked(state: State, gates: list[int], now: float, leased: bool) -> Verdict:
 
 def _missing(gate: GateState) -> tuple[str, str]:
     """How many approvals are missing, of whom."""
-    who = " or ".join([*(f"role {role}" for role in gate.roles), *gate.people]) or "anyone"
+    who = named_deciders(gate)
     given = max((len(gate.agreeing(vote.choice)) for vote in gate.votes), default=0)
     left = gate.need - given
     kind = str(gate.request.get("kind", ""))
@@ -132,8 +133,7 @@ def _missing(gate: GateState) -> tuple[str, str]:
     if gate.need > 1:
         lead = f"Waiting for {count(left, 'more approval')}" if given else f"Waiting for {count(left, 'approval')}"
         return lead, f" of {gate.need} from {who}."
-    except_ = ", except the person who started the run" if gate.not_starter else ""
-    return "Waiting for approval", f" from {who}{except_}."
+    return "Waiting for approval", f" from {deciders(gate)}."
 
 
 def _meanwhile(state: State, leased: bool) -> str:

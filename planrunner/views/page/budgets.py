@@ -8,8 +8,7 @@ from typing import NamedTuple
 from planrunner.machine.budgets import limit_of
 from planrunner.machine.ledger import amount
 from planrunner.machine.state import State
-from planrunner.plan.expressions.quantities import format_money
-from planrunner.views.page.figures import duration
+from planrunner.views.page.figures import amount_text
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.story import Story
 from planrunner.views.run import budget_object
@@ -21,7 +20,7 @@ POINTS = 120
 """Points of a curve at most."""
 
 
-class Burn(NamedTuple):
+class Budget(NamedTuple):
     """One budget. ``used`` and ``limit`` are texts (``limit`` empty without one), ``said`` what can still come,
     ``tone`` the state that colours it. ``curve`` are the points of a polyline on 100 by 36, empty where nothing is
     known; ``figure`` is its place in what a moment of the scrubber has spent, -1 for time."""
@@ -40,7 +39,7 @@ _NAMES = {"cost": "Cost", "tokens": "Tokens", "calls": "Calls", "attempts": "Att
 _FIGURES = {"cost": 0, "tokens": 1, "calls": 2, "attempts": 3}
 
 
-def burns(story: Story, scale: Scale, now: float) -> list[Burn]:
+def budgets(story: Story, scale: Scale, now: float) -> list[Budget]:
     """The budgets of a run: what has a limit, and what was used of cost and tokens where there is none."""
     state = story.state
     used = budget_object(state, now)
@@ -49,24 +48,17 @@ def burns(story: Story, scale: Scale, now: float) -> list[Burn]:
         for what in _NAMES
         if what in used and (used[what]["limit"] is not None or (what in ("cost", "tokens") and used[what]["used"]))
     ]
-    return [_burn(story, what, used[what], scale, now) for what in wanted]
+    return [_budget(story, what, used[what], scale, now) for what in wanted]
 
 
-def amount_text(what: str, value: float) -> str:
-    """``$0.084``, ``10,420``, ``13.4 s``."""
-    if what == "cost":
-        return format_money(round(value, 6))
-    return duration(value) if what == "time" else f"{value:,.0f}"
-
-
-def _burn(story: Story, what: str, found: dict[str, float | None], scale: Scale, now: float) -> Burn:
+def _budget(story: Story, what: str, found: dict[str, float | None], scale: Scale, now: float) -> Budget:
     used, limit = found["used"] or 0.0, found["limit"]
     share = used / limit if limit else 0.0
     tone = "" if not limit or share < WARN else "bad" if share >= 1 else "wait"
     curve = _curve(_values(story, what, used, now), limit or used, scale)
     text = amount_text(what, limit) if limit is not None else ""
     said, figure = _said(story, what, found), _FIGURES.get(what, -1)
-    return Burn(what, _NAMES[what], amount_text(what, used), text, said, tone, curve, figure)
+    return Budget(what, _NAMES[what], amount_text(what, used), text, said, tone, curve, figure)
 
 
 def _said(story: Story, what: str, found: dict[str, float | None]) -> str:
