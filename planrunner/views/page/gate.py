@@ -155,7 +155,7 @@ def gate_page(
 
 
 def named_deciders(gate: GateState) -> str:
-    """``role release or ana``; ``anyone`` where a gate names nobody."""
+    """The roles and people that decide: ``role release or ana``; ``anyone`` where the gate names none."""
     return " or ".join([*(f"role {role}" for role in gate.roles), *gate.people]) or "anyone"
 
 
