@@ -119,6 +119,11 @@ class UsageError(PlanrunnerError):
     exit_code = USAGE
 
 
+def missing_extra(who: str, extra: str, error: ImportError) -> UsageError:
+    """The error where the libraries of an extra are not installed; ``who`` needs them, with its verb."""
+    return UsageError(f"{who} the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})")
+
+
 class NotFound(PlanrunnerError):
     exit_code = NO_PLAN
 

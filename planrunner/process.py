@@ -109,6 +109,14 @@ class _Shared:
         """It stays open: the result is still to be written."""
 
 
+def stopped_by_signals() -> threading.Event:
+    """Set by TERM and INT from here on, for a command that works until it is stopped."""
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
+
 @contextmanager
 def ended_in_order() -> Iterator[None]:
     """Inside, TERM and HUP end the main thread by SystemExit, so that what it started is put away."""

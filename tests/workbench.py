@@ -37,8 +37,13 @@ def working_plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
     return plan(*filled, **{"defaults": {"timeout": "1h"}, **keys})
 
 
+def environment(**variables: str) -> dict[str, str]:
+    """The variables of this process and more, for a process that imports planrunner from here."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
 def planrunner(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, called in a folder with nobody at the terminal."""
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    ran = commands.run(*words, folder=folder, env={**os.environ, "PYTHONPATH": path, **variables})
+    ran = commands.run(*words, folder=folder, env=environment(**variables))
     return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)

@@ -14,7 +14,7 @@ from planrunner.app.runs.host import Host
 from planrunner.cli.crash import write_report
 from planrunner.cli.group import given_settings
 from planrunner.cli.runner import lay_environment, say
-from planrunner.errors import OK, UsageError
+from planrunner.errors import OK, UsageError, missing_extra
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.process import share_process
 
@@ -48,7 +48,7 @@ def mcp_command(ctx: click.Context, /, http: bool, port: int) -> int:
         server = import_module("planrunner.mcpserver.server")
         parts = import_module("planrunner.mcpserver.tool")
     except ImportError as error:
-        raise UsageError(f"mcp needs the extra `mcp`: pip install 'planrunner[mcp]' ({error})") from None
+        raise missing_extra("mcp needs", "mcp", error) from None
     given, token = given_settings(ctx), os.environ.get(VARIABLE) or secrets.token_urlsafe(32)
     if http and len(token) < _SHORTEST:
         raise UsageError(f"{VARIABLE} is shorter than {_SHORTEST} characters", "leave it out for a random one")

@@ -18,7 +18,7 @@ from planrunner.cli.group import COMPLETE, given_settings, planrunner
 from planrunner.cli.guard import guarded
 from planrunner.cli.settings import Settings, output
 from planrunner.cli.table import COMMANDS
-from planrunner.errors import UsageError
+from planrunner.errors import missing_extra
 from planrunner.journal.workspace import find_project, find_state
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def shell_command(ctx: click.Context, /, wanted: str, session: str) -> int:
         loop, profiles = import_module("planrunner.shell.loop"), import_module("planrunner.shell.profiles")
         terminal = import_module("planrunner.shell.terminal") if _at_terminal() else None
     except ImportError as error:
-        raise UsageError(f"shell needs the extra `shell`: pip install 'planrunner[shell]' ({error})") from None
+        raise missing_extra("shell needs", "shell", error) from None
     given = given_settings(ctx)
     root = find_project(None)
     place = loop.Place(root, find_state(None, given.state), output(given))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-
 import click
 
 from planrunner.app.follow.figures import figures, figures_document, measured
@@ -17,6 +14,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.runner import lay_environment, say
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED, OK
+from planrunner.process import stopped_by_signals
 from planrunner.views.measures import measures_lines
 from planrunner.views.profile import profile_document, profile_lines
 
@@ -73,9 +71,7 @@ def telemetry_command(ctx: click.Context, /, follow: bool) -> int:
                 say("nothing was sent here: a service or worker of this project sends, or no run has started")
             reporting.close()
         else:
-            stopped = threading.Event()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: stopped.set())
+            stopped = stopped_by_signals()
             reporting.start()
             say("sending telemetry and notices; stop it with Ctrl-C")
             stopped.wait()

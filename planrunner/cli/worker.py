@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from planrunner.cli.runner import lay_environment, say
 from planrunner.errors import OK, PlanrunnerError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.process import share_process
+from planrunner.process import share_process, stopped_by_signals
 
 _LOOK = 0.2
 
@@ -43,9 +42,7 @@ def worker_command(ctx: click.Context, /, until_empty: bool) -> int:
     share_process()
     lay_environment(given)
     root, state = find_project(None), find_state(None, given.state)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stopped = stopped_by_signals()
     while _work(root, state, stopped, until_empty):
         continue  # something was queued by a process that still saw this worker
     return OK

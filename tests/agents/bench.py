@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scripted import ScriptedModel
-from workbench import ROOT, planrunner
+from workbench import environment, planrunner
 
 Json = Any
 Case = TypeVar("Case")
@@ -46,11 +46,10 @@ class Bench:
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """The command in a session of its own, to be killed with all that it started."""
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
             [sys.executable, "-m", "planrunner", *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": path},
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ pytest.importorskip("mcp")
 
 from canaries import canary
 from mcp_parts import COMMAND, SERVER, environment_of, free_port, is_alive, over_http
-from workbench import ROOT, planrunner
+from workbench import environment, planrunner
 
 from planrunner.engine.effects import StartCall
 from planrunner.machine.events import AttemptEnded, Outcome
@@ -131,9 +131,8 @@ def test_a_server_that_outlives_a_killed_planrunner_is_ended_when_the_run_goes_o
     stubborn = ["sh", "-c", f"trap '' TERM; {sys.executable} {SERVER}; exec sleep 600"]
     started = tmp_path / "started"
     act = project(tmp_path, ("a", "wait", {"started": str(started)}), tools={"notes": {"mcp": stubborn}})
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     words = [sys.executable, "-m", "planrunner", "exec", "plan.json"]
-    runner = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    runner = subprocess.Popen(words, cwd=tmp_path, env=environment())
     while not started.exists():
         assert runner.poll() is None
         time.sleep(0.01)

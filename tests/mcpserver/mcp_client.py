@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from workbench import ROOT
+from workbench import environment
 
 from planrunner.app.runs.host import Host
 from planrunner.caller import Principal, Workspace, acting
@@ -72,9 +72,9 @@ async def _with(server: Any, work: Work) -> Json:
 
 def by_streams(folder: Path, work: Work, **variables: str) -> Json:
     """What work gives with a client that starts ``planrunner mcp`` itself."""
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    env = {**os.environ, "PYTHONPATH": path, **variables}
-    started = StdioServerParameters(command=sys.executable, args=["-m", "planrunner", "mcp"], env=env, cwd=str(folder))
+    started = StdioServerParameters(
+        command=sys.executable, args=["-m", "planrunner", "mcp"], env=environment(**variables), cwd=str(folder)
+    )
     return asyncio.run(_with(stdio_client(started), work))
 
 
@@ -84,6 +84,16 @@ async def call(client: Client, tool: str, **arguments: Json) -> Answer:
     [text] = result.content
     assert json.loads(text.text) == result.structured_content
     return Answer(bool(result.is_error), result.structured_content)
+
+
+def asked(folder: Path, tool: str, **arguments: Json) -> Answer:
+    """A call of a tool in this process."""
+
+    async def work(client: Client) -> Answer:
+        return await call(client, tool, **arguments)
+
+    with beside(folder) as carry_out:
+        return carry_out(work)
 
 
 async def names(client: Client) -> list[str]:

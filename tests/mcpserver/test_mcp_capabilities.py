@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
-from mcp_client import Answer, beside, call, names, project
+from mcp_client import asked, beside, names, project
 
 POLICY = """\
 policy:
@@ -18,14 +18,6 @@ policy:
     deny: [git.push]
 mcp: {capabilities: [%s]}
 """
-
-
-def asked(folder: Path, tool: str, **arguments: Any) -> Answer:
-    async def work(client: Client) -> Answer:
-        return await call(client, tool, **arguments)
-
-    with beside(folder) as carry_out:
-        return carry_out(work)
 
 
 def offered(folder: Path) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_client import Answer, beside, by_streams, call, names, project
+from mcp_client import Answer, asked, beside, by_streams, call, names, project
 from workbench import planrunner
 
 GATED = """\
@@ -27,14 +27,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert planrunner(folder, "exec", "plans/hello.yaml").returncode == 0
     assert planrunner(folder, "exec", "plans/gated.yaml").returncode == 8
     return folder
-
-
-def asked(folder: Path, tool: str, **arguments: Any) -> Answer:
-    async def work(client: Client) -> Answer:
-        return await call(client, tool, **arguments)
-
-    with beside(folder) as carry_out:
-        return carry_out(work)
 
 
 def test_a_client_starts_the_command_and_reads_a_run(ran: Path) -> None:

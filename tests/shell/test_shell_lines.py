@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from workbench import ROOT, planrunner
+from workbench import environment, planrunner
 
 PLANS = {
     "hello": "plan: hello\ntasks:\n  - {id: greet, run: echo hi, timeout: 10s}\n",
@@ -42,12 +42,11 @@ def shell(
     folder: Path, *lines: str, options: tuple[str, ...] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """What the shell says when it is given these lines."""
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.run(
         [sys.executable, "-m", "planrunner", "shell", *options],
         cwd=folder,
         input="".join(f"{line}\n" for line in lines),
-        env={**os.environ, "PYTHONPATH": path, **variables},
+        env=environment(**variables),
         capture_output=True,
         text=True,
         check=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workbench import ROOT
+from workbench import environment
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -25,7 +24,7 @@ class Window:
 
     def __init__(self, folder: Path) -> None:
         self.name = f"planrunner-{uuid.uuid4().hex[:8]}"
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        path = environment()["PYTHONPATH"]
         command = f"env PYTHONPATH={shlex.quote(path)} {shlex.quote(sys.executable)} -m planrunner shell"
         self.tmux("new-session", "-d", "-s", self.name, "-x", "200", "-y", "40", "-c", str(folder), command)
         self.prompted("`help` lists commands")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from planrunner.errors import UsageError
+from planrunner.errors import missing_extra
 from planrunner.plan.expressions.quantities import parse_duration
 
 Json = Any
@@ -82,5 +82,4 @@ def otlp() -> Any:
     try:
         return import_module("planrunner.app.follow.otlp")
     except ImportError as error:
-        what = f"telemetry needs the extra `telemetry`: pip install 'planrunner[telemetry]' ({error})"
-        raise UsageError(what) from None
+        raise missing_extra("telemetry needs", "telemetry", error) from None

@@ -13,7 +13,7 @@ from planrunner.app.follow.feed import Seen, Undelivered
 from planrunner.app.notices import webhook
 from planrunner.app.notices.notice import Notice, Wanted, notices_of
 from planrunner.app.notices.webhook import Refused
-from planrunner.errors import UsageError
+from planrunner.errors import UsageError, missing_extra
 
 Json = Any
 Send = Callable[[Notice], None]
@@ -106,7 +106,5 @@ def _to_apprise(address: str) -> Send:
     try:
         send = import_module("planrunner.app.notices.apprising").send
     except ImportError as error:
-        raise UsageError(
-            f"`apprise_env` needs the extra `notify`: pip install 'planrunner[notify]' ({error})"
-        ) from None
+        raise missing_extra("`apprise_env` needs", "notify", error) from None
     return lambda notice: send(address, notice)

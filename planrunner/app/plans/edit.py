@@ -143,14 +143,18 @@ def look(path: str, text: str) -> Look:
     """What lint says of a text that would stand in a file. Raises UsageError for more than ``LARGEST`` characters, and
     as ``place_of``."""
     place, project = place_of(path), workspace().root
-    if len(text) > LARGEST:
-        raise UsageError(f"the text has more than {LARGEST:,} characters", "edit it as a file, and check it with lint")
-    file = decode(text.encode("utf-8", "surrogatepass"), place)
+    _require_small(text)
+    file = _file(place, text)
     shown = Source(text, path, file.source.notation)
     if file.findings:
         return Look(shown, arrange(file.findings), None)
     loaded = load(file.source, Registry(project=project, keeps=False), obligations(project))
     return Look(shown, loaded.findings, loaded.plan, loaded.sketch)
+
+
+def _require_small(text: str) -> None:
+    if len(text) > LARGEST:
+        raise UsageError(f"the text has more than {LARGEST:,} characters", "edit it as a file, and check it with lint")
 
 
 def look_object(seen: Look) -> dict[str, Json]:
@@ -171,8 +175,7 @@ def envelope_of(path: str, text: str, params: Sequence[tuple[str, Json]] = ()) -
 def complete(path: str, text: str, offset: int) -> Suggestions:
     """What may be written at a place of a text. Raises as ``look`` does for its size and path."""
     place, project = place_of(path), workspace().root
-    if len(text) > LARGEST:
-        raise UsageError(f"the text has more than {LARGEST:,} characters")
+    _require_small(text)
     roster = roster_or_none(project)
     names = Names(Registry(project=project, keeps=False))
     if roster is not None:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
-from planrunner.errors import UsageError
+from planrunner.errors import UsageError, missing_extra
 from planrunner.safety.triggers import Trigger
 
 try:
     from cronsim import CronSim, CronSimError
 except ImportError as error:
-    raise UsageError(f"triggers need the extra `serve`: pip install 'planrunner[serve]' ({error})") from None
+    raise missing_extra("triggers need", "serve", error) from None
 
 GRACE = 60.0
 """Seconds by which a time may be late without having been missed."""

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import islice
 
-from planrunner.errors import UsageError
+from planrunner.errors import missing_extra
 from planrunner.files.match import files, is_glob, path_matches
 
 try:
     from watchfiles import Change, watch
 except ImportError as error:
-    raise UsageError(f"triggers need the extra `serve`: pip install 'planrunner[serve]' ({error})") from None
+    raise missing_extra("triggers need", "serve", error) from None
 
 MOST = 100_000
 """Files that are looked at for one trigger."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from workbench import ROOT
+from workbench import environment
 
 from planrunner.app.proof.evalruns import Fund
 from planrunner.plan.model import Budgets
@@ -235,9 +234,7 @@ def test_what_is_told_to_end_ends_the_runs_it_started(
     )
     write("a.eval.yaml", 'eval: a\nplan: plan.yaml\ncases: [{id: one, expect: [status == "completed"]}]\n')
     copies = tmp_path_factory.mktemp("copies")
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(copies)}
-    started = subprocess.Popen([sys.executable, "-m", "planrunner", "eval"], env=env)
+    started = subprocess.Popen([sys.executable, "-m", "planrunner", "eval"], env=environment(TMPDIR=str(copies)))
     while not (mark.exists() and mark.read_text().strip()):
         assert started.poll() is None
         time.sleep(0.05)

@@ -57,16 +57,17 @@ class TestANightOfStandingStill:
     SINCE, MORNING = at("2026-11-25T22:00"), at("2026-11-26T08:10")
 
     @pytest.mark.parametrize(
-        ("missed", "wanted"), [("skip", []), ("last", ["26. 08:00"]), ("all", [f"{h:02d}:00" for h in range(24)])]
+        ("missed", "wanted"),
+        [
+            ("skip", []),
+            ("last", ["26. 08:00"]),
+            ("all", ["25. 23:00", *(f"26. 0{hour}:00" for hour in range(9))]),
+        ],
     )
     def test_missed_times_are_passed_over_or_made_up_for_as_the_trigger_says(
         self, missed: Missed, wanted: list[str]
     ) -> None:
-        times = wall(due_times(trigger("0 * * * *", missed), self.SINCE, self.MORNING))
-        if missed == "all":
-            assert times == ["25. 23:00", *(f"26. 0{hour}:00" for hour in range(9))]
-        else:
-            assert times == wanted
+        assert wall(due_times(trigger("0 * * * *", missed), self.SINCE, self.MORNING)) == wanted
 
     @pytest.mark.parametrize("missed", ["skip", "last"])
     def test_a_time_that_is_a_moment_late_is_not_missed(self, missed: Missed) -> None:
