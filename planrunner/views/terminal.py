@@ -177,14 +177,22 @@ def notes(terminal: Terminal, texts: Iterable[str]) -> None:
 
 def table(terminal: Terminal, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table; the last column is cut at the edge of a terminal, and never in a pipe."""
-    widths = [max(width(row[at]) for row in (header, *rows)) for at in range(len(header))]
+    widths = [max(width(_bare(row[at])) for row in (header, *rows)) for at in range(len(header))]
     lines = [terminal.paint(_line(header, widths), "dim")]
     columns = terminal.size()[0]
     for row in rows:
         line = _line(row, widths)
-        lines.append(cut(line, columns, terminal.unicode) if terminal.live else line)
+        is_long = terminal.live and width(_bare(line)) > columns
+        lines.append(cut(_bare(line), columns, terminal.unicode) if is_long else line)
     return lines
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(pad(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
+    filled = [cell + " " * (size - width(_bare(cell))) for cell, size in zip(row, widths, strict=True)]
+    return "  ".join(filled).rstrip()
+
+
+def _bare(text: str) -> str:
+    """The text without its colours."""
+    first, *others = text.split("\x1b[")
+    return first + "".join(each.partition("m")[2] for each in others)

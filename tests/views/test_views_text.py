@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import unicodedata
 
 import pytest
@@ -113,3 +114,12 @@ def test_harmless_text_has_no_password_of_an_address():
 def test_what_hides_or_turns_text_is_shown_as_an_escape() -> None:
     assert harmless("a\u202eb\u200bc\ufeffd\x85e") == "a\\u202eb\\u200bc\\ufeffd\\u0085e"
     assert harmless("a\x1b[31mb\x07") == "ab"
+
+
+def test_the_columns_of_a_table_are_as_wide_as_what_is_seen(screen, monkeypatch):
+    monkeypatch.setattr(Terminal, "size", lambda self: (40, 20))
+    terminal, _ = screen(color=True, live=True)
+    rows = [("a", f"{terminal.sign('failed')} failed", "why"), ("b", f"{terminal.sign('completed')} done", "x" * 60)]
+    header, *lines = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in table(terminal, ("ID", "STATUS", "WHY"), rows)]
+    assert header == "ID  STATUS    WHY"
+    assert lines == ["a   ✘ failed  why", "b   ✔ done    " + "x" * 25 + "…"]
