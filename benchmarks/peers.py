@@ -80,6 +80,18 @@ def ninja() -> str:
     raise PeerMissing("no ninja program in its package")
 
 
+def npm(package: str, name: str) -> str:
+    """A program that a package of npm brings, installed when first asked for."""
+    if shutil.which("npm") is None:
+        raise PeerMissing(f"{package} is a package of npm, which is not installed")
+    folder = os.path.join(CACHE, "npm", name)
+    path = os.path.join(folder, "node_modules", ".bin", name)
+    if not os.path.exists(path):
+        os.makedirs(folder, exist_ok=True)
+        _run(["npm", "install", "--loglevel=error", "--prefix", folder, package])
+    return path
+
+
 def make() -> str | None:
     return shutil.which("make")
 
@@ -100,9 +112,18 @@ def ours() -> Environment:
 
 def with_models(environment: Environment) -> Environment:
     """Our environment with the extras of models and of vectors."""
-    marker = os.path.join(environment.folder, ".models")
+    return _with(environment, "models", f"{ROOT}[llm,vector]")
+
+
+def with_service(environment: Environment) -> Environment:
+    """Our environment with the extra of the service, and with what drives a browser."""
+    return _with(environment, "service", f"{ROOT}[serve]", "playwright>=1.55,<2")
+
+
+def _with(environment: Environment, name: str, *packages: str) -> Environment:
+    marker = os.path.join(environment.folder, f".{name}")
     if not os.path.isfile(marker):
-        _run([environment.python, "-m", "pip", "install", "--quiet", f"{ROOT}[llm,vector]"])
+        _run([environment.python, "-m", "pip", "install", "--quiet", *packages])
         open(marker, "w").close()
     return environment
 

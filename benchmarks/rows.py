@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -576,6 +577,137 @@ agents: {coder: {tools: [files.read]}}
 """
 
 
+PEER_ROUNDS = 3
+"""Rounds of the servers of others, each of which takes seconds for a run."""
+
+
+def _printed(bench: Bench, name: str, seconds: int, *command: str) -> dict[str, Spread]:
+    """The figures that a script prints, an object a round: of all rounds, or of those that it is through with after so
+    many seconds. What it started ends with it."""
+    process = subprocess.Popen(command, cwd=bench.work(name), env=peers.clean_env(), text=True, start_new_session=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        out, errors = process.communicate()
+        errors = f"no round after {seconds} s"
+    rounds = [json.loads(line) for line in out.splitlines()]
+    if not rounds:
+        raise CommandFailed(f"{name}: {errors[-1500:]}")
+    return {key: spread([each[key] for each in rounds]) for key in rounds[0]}
+
+
+def _service(bench: Bench, part: str) -> dict[str, Spread]:
+    python = peers.with_service(bench.environment).python
+    script = os.path.join(peers.ROOT, "benchmarks", "service.py")
+    return _printed(bench, part, 300, python, script, part, str(bench.slow_rounds))
+
+
+def _beside_service(bench: Bench, peer: str, part: str) -> tuple[dict[str, Spread], str]:
+    """The figures of another server, with its conditions; where it cannot be measured none, and why."""
+    script = os.path.join(peers.ROOT, "benchmarks", "service_peers.py")
+    words = (script, peer, part, str(PEER_ROUNDS))
+    try:
+        if peer == "dagu":
+            program = peers.npm("@dagucloud/dagu", "dagu")
+            return _printed(bench, f"{part}-dagu", 150, bench.environment.python, *words, program), "status in files, asked for every 5 ms"
+        environment = peers.peer("prefect")
+        found = _printed(bench, f"{part}-prefect", 150, environment.python, *words)
+        return found, f"Prefect {environment.version('prefect')}, SQLite with `synchronous=NORMAL`"
+    except (CommandFailed, peers.PeerMissing) as error:
+        return {}, f"{peer.capitalize()} could not be measured: {_cause(error)}"
+
+
+def _cause(error: Exception) -> str:
+    """The line of an error that says most, for a cell of the table."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if "could not be found" in line or "Error" in line] or lines
+    return said[-1].removeprefix("npm error 404").strip().replace("|", "/")[:200]
+
+
+def service_starts(bench: Bench) -> list[Line]:
+    """S13: runs of one task started by HTTP, by one client that waits for each and by fifty that start one a second
+    each; then as many as the service takes."""
+    ours = _service(bench, "starts")
+    prefect, told = _beside_service(bench, "prefect", "starts")
+    dagu, also = _beside_service(bench, "dagu", "starts")
+    missing = "; ".join(text for found, text in ((prefect, told), (dagu, also)) if not found)
+    what = "HTTP start to first durable event"
+    lines = [
+        Line("S13", f"{what}, one client, p50", ours["one p50"], "ms", 25, 10, detail=missing),
+        Line("S13", f"{what}, one client, p99", ours["one p99"], "ms", 250, None),
+        Line("S13", f"{what}, 50 clients, p50", ours["fifty p50"], "ms", 25, 10, detail="50 starts a second"),
+        Line("S13", f"{what}, 50 clients, p99", ours["fifty p99"], "ms", 250, None),
+        Line(
+            "S13", "runs of one `noop` started and ended, 50 clients", ours["runs/s"], "runs/s", 100, 300, True
+        ),
+    ]
+    for name, found, detail in (("Prefect", prefect, f"{told}, asks for work once a second"), ("Dagu", dagu, also)):
+        if found:
+            lines += [
+                Line("S13", f"{name}: to the state running, one client", found["one p50"], "ms", None, None,
+                     detail=detail),
+                Line("S13", f"{name}: the same, 10 at once", found["together p50"], "ms", None, None),
+                Line("S13", f"{name}: runs of one task, 10 at once", found["runs/s"], "runs/s", None, None, True),
+            ]  # fmt: skip
+    return lines
+
+
+def service_lists(bench: Bench) -> list[Line]:
+    """S14: a service that holds 1,000 runs at gates and 200 that go on."""
+    ours = _service(bench, "lists")
+    prefect, told = _beside_service(bench, "prefect", "lists")
+    what = "1,000 runs at gates, 200 going on"
+    lines = [
+        Line("S14", f"{what}: memory", ours["memory"], "MiB", 400, 250, detail="" if prefect else told),
+        Line("S14", f"{what}: idle", ours["idle"], "% of a core", 15, 5),
+        *(
+            Line("S14", f"{what}: {name}", ours[key], "ms", 30, None)
+            for key, name in (
+                ("runs", "list of runs"),
+                ("gates", "list of gates"),
+                ("page of runs", "page of runs"),
+                ("inbox", "inbox"),
+            )
+        ),
+    ]
+    if prefect:
+        what = "Prefect, 1,000 paused runs without a process"
+        lines += [
+            Line("S14", f"{what}: memory", prefect["memory"], "MiB", None, None, detail=told),
+            Line("S14", f"{what}: idle", prefect["idle"], "% of a core", None, None),
+            Line("S14", f"{what}: list of runs", prefect["runs"], "ms", None, None),
+        ]
+    return lines
+
+
+def service_pages(bench: Bench) -> list[Line]:
+    """S15: the page of a run with 1,000 tasks and of one with 10,000, and events as they come."""
+    ours = _service(bench, "pages")
+    prefect, told = _beside_service(bench, "prefect", "pages")
+    lines: list[Line] = []
+    for size in (1_000, 10_000):
+        what, paint = f"page of a run with {size:,} tasks", ours.get(f"{size} paint")
+        detail = "" if paint else "first paint not measured: there is no Chromium or Chrome here"
+        lines += [
+            Line("S15", f"{what}: server", ours[f"{size} server"], "ms", 100, 50, detail=detail),
+            Line("S15", f"{what}: size", ours[f"{size} kB"], "kB", 300, None),
+        ]
+        if paint:
+            lines.append(Line("S15", f"{what}: first paint", paint, "ms", 1000, None))
+    rate = f"{ours['events/s'].median:.0f} events a second"
+    lines.append(Line("S15", "events that one who follows a run misses", ours["missed"], "events", 0, 0, detail=rate))
+    if not prefect:
+        return [lines[0]._replace(detail="; ".join(filter(None, (lines[0].detail, told)))), *lines[1:]]
+    what = "Prefect: graph of a run with 1,000 tasks, which its page fetches"
+    return [
+        *lines,
+        Line("S15", f"{what}: server", prefect["1000 server"], "ms", None, None, detail=told),
+        Line("S15", f"{what}: size", prefect["1000 kB"], "kB", None, None),
+    ]
+
+
 ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S1": cold_start,
     "S2": help_and_version,
@@ -591,7 +723,12 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S9": fold_and_replay,
     "S11": large,
     "S12": redaction,
+    "S13": service_starts,
+    "S14": service_lists,
+    "S15": service_pages,
     "S16": agent_rounds,
     "S17": memory,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]
+SLOW = ("S8", "S11", "S13", "S14", "S15")
+"""Rows whose rounds are those of ``Bench.slow_rounds``."""

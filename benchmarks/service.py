@@ -1,4 +1,5 @@
-"""Runs in the environment of planrunner, beside a `planrunner serve` that it starts; prints one JSON object a round.
+"""Runs in the environment of planrunner, in an empty folder, beside a `planrunner serve` that it starts; prints one
+JSON object a round.
 
 service.py starts ROUNDS    S13: runs started by HTTP
 service.py lists ROUNDS     S14: 1,000 runs that wait and 200 that go on
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from playwright.sync_api import sync_playwright
+
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
 from planrunner.journal.stores import open_journal
@@ -31,7 +35,7 @@ Json = Any
 NOOP = "plan: noop\ntasks:\n  - {id: only, uses: noop}\n"
 GATE = "plan: asks\ntasks:\n  - {id: before, uses: noop}\n  - {id: ask, ask: 'Go on?', needs: [before]}\n"
 SLEEP = "plan: sleeps\ntasks:\n  - {id: wait, uses: sleep, with: {duration: 1h}, timeout: 2h}\n"
-CLIENTS, SECONDS = 50, 10
+CLIENTS, SECONDS = 50, 5
 
 
 class Service:
@@ -103,15 +107,20 @@ def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
-def starts() -> dict[str, float]:
+def starts(rounds: int) -> Iterator[dict[str, float]]:
     """Milliseconds from a request to the first durable event of its run, and runs a second to their ends."""
     plan = written("noop.yaml", NOOP)
     with served() as service:
         _finished([service.start(plan)[0] for _ in range(20)])
-        alone = [_alone(service, plan) for _ in range(100)]
-        together = _paced(service, plan)
-        _finished([run for run, _, _ in together])
-        rate = _sustained(service, plan)
+        for _ in range(rounds):
+            yield _started(service, plan)
+
+
+def _started(service: Service, plan: str) -> dict[str, float]:
+    alone = [_alone(service, plan) for _ in range(100)]
+    together = _paced(service, plan)
+    _finished([run for run, _, _ in together])
+    rate = _sustained(service, plan)
     first = _first_events()
     one = [(first[run] - at) * 1000 for run, at, _ in alone]
     fifty = [(first[run] - at) * 1000 for run, at, _ in together]
@@ -159,7 +168,7 @@ def _paced(service: Service, plan: str) -> list[tuple[str, float, float]]:
         return [each for part in clients.map(client, range(CLIENTS)) for each in part]
 
 
-def _sustained(service: Service, plan: str, most: int = 1000) -> float:
+def _sustained(service: Service, plan: str, most: int = 500) -> float:
     """Runs a second, from the first request to the end of the last run, started as fast as they are taken."""
     began = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as clients:
@@ -176,7 +185,7 @@ def _first_events() -> dict[str, float]:
         journal.close()
 
 
-def lists() -> dict[str, float]:
+def lists(rounds: int) -> Iterator[dict[str, float]]:
     """Memory, processor while idle, and milliseconds for the lists."""
     gate, sleep = written("asks.yaml", GATE), written("sleeps.yaml", SLEEP)
     written("planrunner.yaml", "scheduler: {max_concurrency: 200}\n")
@@ -190,18 +199,23 @@ def lists() -> dict[str, float]:
             service.start(sleep)
         going = f"{service.api}/runs?status=running"
         _until(lambda: json.loads(service.ask("GET", going)[1])["counts"].get("running") == 200)
-        used = service.cpu()
-        time.sleep(10)
-        idle = (service.cpu() - used) / 10 * 100
-        page = f"/{os.path.basename(os.getcwd())}"
-        figures = {"memory": service.memory(), "idle": idle}
-        for name, path in (
-            ("runs", f"{service.api}/runs"),
-            ("gates", f"{service.api}/gates"),
-            ("page of runs", f"{page}/runs"),
-            ("inbox", f"{page}/inbox"),
-        ):
-            figures[name] = _median(lambda path=path: _ok(service.ask("GET", path)))
+        for _ in range(rounds):
+            yield _listed(service)
+
+
+def _listed(service: Service) -> dict[str, float]:
+    used = service.cpu()
+    time.sleep(10)
+    idle = (service.cpu() - used) / 10 * 100
+    page = f"/{os.path.basename(os.getcwd())}"
+    figures = {"memory": service.memory(), "idle": idle}
+    for name, path in (
+        ("runs", f"{service.api}/runs"),
+        ("gates", f"{service.api}/gates"),
+        ("page of runs", f"{page}/runs"),
+        ("inbox", f"{page}/inbox"),
+    ):
+        figures[name] = _median(lambda path=path: _ok(service.ask("GET", path)))
     return figures
 
 
@@ -215,17 +229,22 @@ def open_rows() -> list[Json]:
         journal.close()
 
 
-def pages() -> dict[str, float]:
+def pages(rounds: int) -> Iterator[dict[str, float]]:
     """Milliseconds of the server, bytes, and milliseconds until a browser has painted; events that a page missed."""
-    figures: dict[str, float] = {}
     runs = {size: _run_of(size) for size in (1_000, 10_000)}
-    with served() as service:
-        for size, run in runs.items():
-            path = f"/{os.path.basename(os.getcwd())}/runs/{run}"
-            figures[f"{size} server"] = _median(lambda path=path: _ok(service.ask("GET", path)), 11)
-            figures[f"{size} kB"] = len(_ok(service.ask("GET", path))) / 1000
-            figures[f"{size} paint"] = _paint(f"http://127.0.0.1:{service.port}{path}")
-        figures |= _live(service)
+    with served() as service, _browser() as browser:
+        for _ in range(rounds):
+            yield _shown(service, runs, browser) | _live(service)
+
+
+def _shown(service: Service, runs: dict[int, str], browser: Json) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for size, run in runs.items():
+        path = f"/{os.path.basename(os.getcwd())}/runs/{run}"
+        figures[f"{size} server"] = _median(lambda path=path: _ok(service.ask("GET", path)), 11)
+        figures[f"{size} kB"] = len(_ok(service.ask("GET", path))) / 1000
+        if browser is not None:
+            figures[f"{size} paint"] = _paint(browser, f"http://127.0.0.1:{service.port}{path}")
     return figures
 
 
@@ -239,30 +258,34 @@ def _run_of(size: int) -> str:
     return started.id
 
 
-def _paint(address: str) -> float:
-    """The median of five first paints, by the browser's own measure."""
-    from playwright.sync_api import sync_playwright
-
-    found = []
+@contextmanager
+def _browser() -> Iterator[Json]:
+    """A browser of this machine; None where there is none."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        yield None
+        return
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=_browser(), args=["--no-sandbox", "--disable-gpu"])
-        for _ in range(5):
-            page = browser.new_page()
-            page.goto(address)
-            _until(lambda page=page: page.evaluate(_PAINTED) >= 0)
-            found.append(float(page.evaluate(_PAINTED)))
-            page.close()
-        browser.close()
+        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _paint(browser: Json, address: str) -> float:
+    """The median of three first paints, by the browser's own measure."""
+    found = []
+    for _ in range(3):
+        page = browser.new_page()
+        page.goto(address)
+        _until(lambda page=page: page.evaluate(_PAINTED) >= 0)
+        found.append(float(page.evaluate(_PAINTED)))
+        page.close()
     return statistics.median(found)
 
 
 _PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1"
-
-
-def _browser() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    assert found, "no browser is installed"
-    return found
 
 
 def _live(service: Service) -> dict[str, float]:
@@ -310,10 +333,7 @@ def _until(holds: Callable[[], bool], seconds: float = 120) -> None:
 
 
 if __name__ == "__main__":
-    for number in range(int(sys.argv[2])):
-        os.makedirs(f"round{number}")
-        home = os.getcwd()
-        os.chdir(f"round{number}")
-        os.mkdir(".planrunner", 0o700)
-        print(json.dumps({"starts": starts, "lists": lists, "pages": pages}[sys.argv[1]]()), flush=True)
-        os.chdir(home)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    os.mkdir(".planrunner", 0o700)
+    for round_ in {"starts": starts, "lists": lists, "pages": pages}[sys.argv[1]](int(sys.argv[2])):
+        print(json.dumps(round_), flush=True)
