@@ -77,11 +77,6 @@ class Follower:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether it follows no longer."""
-        return self._stop.is_set()
-
     def read(self, run: str, after: int = 0, limit: int = PIECE) -> list[Entry]:
         """The next entries of a run, ``limit`` of them at most; any thread may ask. Raises what the journal raises."""
         return list(islice(self.journal().entries(run, after), limit))
@@ -102,14 +97,14 @@ class Follower:
         """``changed`` for a thread: False as well when ``timeout`` seconds have passed."""
         event = threading.Event()
         with self._waiting("", event.set):
-            return self.summaries.version != version or (event.wait(timeout) and not self.is_closed)
+            return self.summaries.version != version or (event.wait(timeout) and not self._stop.is_set())
 
     async def _until(self, run: str, come: Callable[[], bool]) -> bool:
         loop = asyncio.get_running_loop()
         event = asyncio.Event()
         with self._waiting(run, lambda: loop.call_soon_threadsafe(event.set)):
             while not come():
-                if self.is_closed:
+                if self._stop.is_set():
                     return False
                 await event.wait()
                 event.clear()

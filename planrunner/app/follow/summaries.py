@@ -131,11 +131,6 @@ class Summaries:
         """The runs that have not ended, the newest first."""
         return tuple(self._going())
 
-    def since(self, newest: int) -> tuple[str, ...]:
-        """The runs with a number above ``newest``, as ``Page`` has it: what a list does not show yet."""
-        with self._lock:
-            return tuple(head.run for number, head in self._heads.items() if number > newest)
-
     def last_seq(self, run: str) -> int:
         """The number of the last known entry of a run; 0 for one that is not known."""
         with self._lock:

@@ -81,11 +81,6 @@ class Summary(NamedTuple):
     spent: Spent = Spent()
     problem: str = ""
 
-    @property
-    def lasted(self) -> float | None:
-        """Seconds from the start to the end; None while the run has not ended."""
-        return None if self.ended is None else max(0.0, self.ended - self.created)
-
 
 def bare(head: Head, leased: bool, problem: str = "") -> Summary:
     """What the row of a run tells without its entries."""

@@ -17,6 +17,8 @@ from planrunner.errors import UsageError, missing_extra
 
 Json = Any
 Send = Callable[[Notice], None]
+Say = Callable[[str], None]
+"""Prints a line at the terminal of this process."""
 
 LATEST = 86400.0
 """Seconds after which a notice that no try could deliver is given up."""
@@ -30,17 +32,17 @@ class Sender(NamedTuple):
 
 
 class Outlet:
-    """One receiver as a reader of entries. It gets each notice at least once, in the order in which they arose."""
+    """One receiver as a reader of entries. It gets each notice at least once, in the order in which they arose;
+    ``say`` is told of those that are given up."""
 
     history: float | None = 0.0
 
-    def __init__(self, name: str, wanted: Wanted, send: Send) -> None:
+    def __init__(self, name: str, wanted: Wanted, send: Send, say: Say) -> None:
         self.name = name
         self._wanted = wanted
         self._send = send
+        self._say = say
         self._notices: list[Notice] = []
-        self.given_up = 0
-        """Notices that were too old to be tried again."""
 
     def restore(self, kept: Json) -> None:
         self._notices.clear()
@@ -57,14 +59,14 @@ class Outlet:
             except Refused as error:
                 if time.time() - notice.at < LATEST:
                     raise Undelivered(f"{self.name}: {error}") from None
-                self.given_up += 1
+                self._say(f"{self.name} was not told that {notice}: {error}")
             del self._notices[0]
         return {}
 
 
-def outlets(settings: Sequence[Mapping[str, Json]], sender: Sender, say: Callable[[str], None]) -> list[Outlet]:
-    """The receivers of ``notify``. ``say`` prints a line at the terminal of this process. Raises UsageError for a
-    variable that is not set and for Apprise where it is not installed."""
+def outlets(settings: Sequence[Mapping[str, Json]], sender: Sender, say: Say) -> list[Outlet]:
+    """The receivers of ``notify``. Raises UsageError for a variable that is not set and for Apprise where it is not
+    installed."""
     made: list[Outlet] = []
     for given in settings:
         outlet = _outlet(given, sender, say)
@@ -74,16 +76,16 @@ def outlets(settings: Sequence[Mapping[str, Json]], sender: Sender, say: Callabl
     return made
 
 
-def _outlet(given: Mapping[str, Json], sender: Sender, say: Callable[[str], None]) -> Outlet:
+def _outlet(given: Mapping[str, Json], sender: Sender, say: Say) -> Outlet:
     wanted = Wanted(tuple(given.get("on", ("waiting", "failed", "done"))), tuple(given.get("plans", ())))
     if "webhook" in given:
         url = str(given["webhook"]["url"])
         secret = _variable(str(given["webhook"]["secret_env"]))
-        return Outlet(_name("webhook", url), wanted, _to_webhook(url, secret, sender))
+        return Outlet(_name("webhook", url), wanted, _to_webhook(url, secret, sender), say)
     if "apprise_env" in given:
         variable = str(given["apprise_env"])
-        return Outlet(_name("apprise", variable), wanted, _to_apprise(_variable(variable)))
-    return Outlet("notify terminal", wanted, lambda notice: say(str(notice)))
+        return Outlet(_name("apprise", variable), wanted, _to_apprise(_variable(variable)), say)
+    return Outlet("notify terminal", wanted, lambda notice: say(str(notice)), say)
 
 
 def _name(kind: str, place: str) -> str:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from planrunner.app.plans.lint import Choice as Rules
-from planrunner.app.plans.lint import convert_text, diff_text, format_text, mend_file
+from planrunner.app.plans.lint import convert_text, format_text, mend_file
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
 from planrunner.caller import workspace
@@ -307,11 +307,3 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
             os.unlink(staged, dir_fd=folder)
         raise
     os.fsync(folder)
-
-
-def difference(path: str, text: str) -> str:
-    """A unified diff from the file as it is to the text; empty where they are the same. Raises as ``read_text``."""
-    try:
-        return diff_text(path, read_text(path).text, plain(text))
-    except NotFound:
-        return diff_text(path, "", plain(text))

@@ -24,17 +24,12 @@ def source_of(name: str) -> str:
     return f"trigger:{name}"
 
 
-def principal_of(name: str) -> Principal:
-    """Who acts where a trigger fires by itself."""
-    return Principal(f"trigger {name}", (), "trigger")
-
-
 def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = ()) -> Item | None:
     """Queue a run because of what ``reason`` names, unless that was done before; ``more`` are parameters beside those
     of the trigger. None where an earlier run keeps it from starting. Raises as ``enqueue``; what came of it is on
     record."""
     name, key = trigger.name, f"{source_of(trigger.name)}:{reason}"
-    with acting(principal_of(name), place), Store(place.state) as store:
+    with acting(Principal(f"trigger {name}", (), "trigger"), place), Store(place.state) as store:
         if (known := store.with_key(key)) is not None:
             return known
         try:

@@ -16,6 +16,7 @@ from workbench import planrunner
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.reporting import Place, Reporting
+from planrunner.app.notices import outlet
 from planrunner.app.notices.webhook import Refused, send
 from planrunner.errors import UsageError
 
@@ -104,6 +105,20 @@ def test_a_receiver_that_is_away_is_told_later_under_the_same_id_and_keeps_no_ot
     assert once(project) == ([], {})
     assert [each["data"]["run_id"] for each in told(hook)] == names
     assert len({each["id"] for each in told(hook)}) == 2
+
+
+def test_a_notice_that_is_given_up_is_told_at_the_terminal(
+    project: Path, run: Run, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(project, webhook(hook))
+    run("quick")
+    once(project)
+    hook.status = 503
+    name = run("fails")
+    monkeypatch.setattr(outlet, "LATEST", 0.0)
+    said, problems = once(project)
+    assert (len(said), problems) == (1, {})
+    assert name in said[0] and said[0].endswith("it answered 503")
 
 
 def test_a_receiver_gets_the_kinds_and_plans_that_it_names(project: Path, run: Run) -> None:
