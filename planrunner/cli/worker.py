@@ -56,7 +56,7 @@ def _reporting(state: str) -> Iterator[None]:
         try:
             reporting = stack.enter_context(reported(state, say))
         except PlanrunnerError as error:
-            say(f"no measures and notices: {error}")
+            say(f"traces, metrics and notices are off until the next start: {error}")
         else:
             reporting.start()
             stack.callback(reporting.close)

@@ -69,6 +69,9 @@ class Access:
 
     def unknown(self, path: str, query: str, headers: dict[str, str]) -> Problem:
         """What is said where nothing names the one who asks: a browser is led to where people sign in."""
+        if self.is_open and "authorization" in headers:
+            hint = "there are no tokens: the user of the service asks without one"
+            return Problem(401, "the token of this request is not valid", hint, headers={"www-authenticate": "Bearer"})
         if self.is_open:
             return Problem(
                 403, "another user of this machine runs this service, without tokens", "ask them for a token"

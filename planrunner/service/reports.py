@@ -38,7 +38,7 @@ class Reports:
     def start(self) -> None:
         """Begin, and say what keeps projects from it."""
         for name, problem in self._problems.items():
-            self._told.say(f"no measures and notices of {name}: {problem}")
+            self._told.say(f"traces, metrics and notices of {name} are off until the next start: {problem}")
         for reporting in self._reporting.values():
             reporting.start()
 

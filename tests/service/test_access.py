@@ -232,3 +232,9 @@ def test_the_user_at_the_other_end_of_a_connection_is_known(address: str) -> Non
         assert peers.user_of(*ends) == peers._listed(*ends) == os.geteuid()
         assert peers.user_of(ends[0], (address, 1)) is None
         assert peers.user_of(ends[0], None) is None
+
+
+def test_a_token_that_is_not_valid_is_told_from_another_user_where_there_are_no_tokens(served: Served) -> None:
+    answer = served.get(f"{served.api}/runs", authorization="Bearer planrunner_gone")
+    assert (answer.status, answer.data["detail"]) == (401, "the token of this request is not valid")
+    assert served.get(f"{served.api}/runs").status == 200

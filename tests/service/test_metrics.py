@@ -82,7 +82,7 @@ def test_settings_that_cannot_be_used_are_told_and_the_service_works(tmp_path: P
         assert served.get("/metrics").status == 200
         assert served.process.stderr is not None
         said = iter(served.process.stderr.readline, "")
-        assert any("no measures and notices of shop" in line and "NOT_SET_ANYWHERE" in line for line in said)
+        assert any("notices of shop are off" in line and "NOT_SET_ANYWHERE" in line for line in said)
 
 
 def test_a_run_that_is_started_in_a_trace_belongs_to_it(served: Served) -> None:
