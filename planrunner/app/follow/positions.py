@@ -71,6 +71,7 @@ class Positions:
         ensure_database(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None)
         try:
+            connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             with closing(connection.execute("PRAGMA user_version")) as asked:
@@ -112,6 +113,7 @@ def read_kept(state: str, reader: str) -> Json:
     check_contents(state)
     try:
         with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA query_only=ON")
             if connection.execute("PRAGMA user_version").fetchone() == (0,):
                 return None  # the process that makes the tables is at it

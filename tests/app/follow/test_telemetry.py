@@ -198,12 +198,17 @@ def test_a_traceparent_is_read_as_the_standard_says(text: str, known: bool) -> N
     assert not known or str(read_traceparent(text))[3:] == OUTSIDE[3:]
 
 
-def test_positions_are_not_kept_where_a_link_leads(project: Path, run: Run) -> None:
+def test_positions_are_not_kept_where_a_link_or_a_log_leads_elsewhere(project: Path, run: Run) -> None:
     run("quick")
-    (project / ".planrunner" / "follow.db").symlink_to(project / "elsewhere")
+    state = project / ".planrunner"
+    (state / "follow.db").symlink_to(project / "elsewhere")
     with pytest.raises(StorageFailed, match="is a link"):
-        Positions(str(project / ".planrunner"))
+        Positions(str(state))
     assert not (project / "elsewhere").exists()
+    (state / "follow.db").unlink()
+    (state / "follow.db-journal").write_bytes(bytes.fromhex("d9d505f920a163d7"))
+    with pytest.raises(StorageFailed, match="which SQLite would delete"):
+        Positions(str(state))
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the positions move", "after they moved"])

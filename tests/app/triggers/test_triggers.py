@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from planrunner.app.queue import asking
+from planrunner.app.queue.items import Pause
 from planrunner.app.queue.store import Store
 from planrunner.app.queue.worker import Worker
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.clock import Clock
 from planrunner.app.triggers.hooks import Delivery, receive
+from planrunner.app.triggers.records import Last, change, record
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import Denied, NotFound, UsageError
 from planrunner.safety.signatures import signed_headers
@@ -112,6 +114,27 @@ def test_a_time_table_that_was_changed_makes_up_for_nothing(make: Make) -> None:
     bench = make(t={"plan": "p.yaml", "cron": "* * * * *", "missed": "all"})
     bench.turns(NOW + 7200.0)
     assert bench.queued() == []
+
+
+def test_what_two_processes_note_of_a_trigger_at_once_is_kept(make: Make) -> None:
+    state, wrong = make().place.state, list[float]()
+
+    def fires() -> None:
+        with Store(state) as store:
+            for at in range(20):
+                change(store, "t", last=Last(float(at)))
+                if (kept := record(store, "t")) is None or kept.last != Last(float(at)):
+                    wrong.append(at)
+
+    firing = threading.Thread(target=fires)
+    firing.start()
+    with Store(state) as store:
+        for at in range(20):
+            change(store, "t", paused=Pause("ana", float(at)))
+    firing.join()
+    with Store(state) as store:
+        assert (kept := record(store, "t")) is not None
+    assert (kept.paused, kept.last, wrong) == (Pause("ana", 19.0), Last(19.0), [])
 
 
 def test_a_plan_that_cannot_start_is_told_with_the_trigger(make: Make) -> None:
