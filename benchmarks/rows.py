@@ -611,7 +611,8 @@ def _beside_service(bench: Bench, peer: str, part: str) -> tuple[dict[str, Sprea
     try:
         if peer == "dagu":
             program = peers.npm("@dagucloud/dagu", "dagu")
-            return _printed(bench, f"{part}-dagu", 150, bench.environment.python, *words, program), "status in files, asked for every 5 ms"
+            found = _printed(bench, f"{part}-dagu", 150, bench.environment.python, *words, program)
+            return found, "status in files, asked for every 5 ms"
         environment = peers.peer("prefect")
         found = _printed(bench, f"{part}-prefect", 150, environment.python, *words)
         return found, f"Prefect {environment.version('prefect')}, SQLite with `synchronous=NORMAL`"
@@ -639,9 +640,7 @@ def service_starts(bench: Bench) -> list[Line]:
         Line("S13", f"{what}, one client, p99", ours["one p99"], "ms", 250, None),
         Line("S13", f"{what}, 50 clients, p50", ours["fifty p50"], "ms", 25, 10, detail="50 starts a second"),
         Line("S13", f"{what}, 50 clients, p99", ours["fifty p99"], "ms", 250, None),
-        Line(
-            "S13", "runs of one `noop` started and ended, 50 clients", ours["runs/s"], "runs/s", 100, 300, True
-        ),
+        Line("S13", "runs of one `noop` started and ended, 50 clients", ours["runs/s"], "runs/s", 100, 300, True),
     ]
     for name, found, detail in (("Prefect", prefect, f"{told}, asks for work once a second"), ("Dagu", dagu, also)):
         if found:
