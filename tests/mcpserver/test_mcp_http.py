@@ -18,17 +18,17 @@ from mcp_client import call, project
 from workbench import environment, planrunner
 
 
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A server in a process of its own, with pipes for its streams."""
+    command, pipe = [sys.executable, "-m", "planrunner", "mcp", *words], subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
 class Served:
-    """A server in a process of its own."""
+    """A server over HTTP."""
 
     def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "planrunner", "mcp", "--http"],
-            cwd=folder,
-            env=environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = started(folder, "--http")
         assert self.process.stderr is not None
         said = [self.process.stderr.readline() for _ in range(3)]
         address = re.search(r"http://127\.0\.0\.1:\d+/mcp", said[0])
@@ -82,14 +82,7 @@ def test_a_short_token_and_a_port_without_http_are_refused(tmp_path: Path) -> No
 def test_a_server_on_standard_streams_ends_with_its_client_and_with_a_signal(tmp_path: Path) -> None:
     folder = project(tmp_path / "p")
     for number, code in ((0, 0), (signal.SIGTERM, 143)):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "planrunner", "mcp"],
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = started(folder)
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
@@ -105,15 +98,7 @@ def test_a_server_on_standard_streams_ends_with_its_client_and_with_a_signal(tmp
 def test_a_client_that_vanishes_leaves_no_report_of_a_fault(tmp_path: Path) -> None:
     folder = project(tmp_path / "p")
     (folder / ".planrunner").mkdir(0o700)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "planrunner", "mcp"],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started(folder)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

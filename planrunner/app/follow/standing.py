@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from planrunner.app.follow.measures import Labels
 from planrunner.app.follow.summaries import Summaries
-from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import STATUSES
 
 Gauges = dict[str, tuple[str, list[tuple[Labels, float]]]]
@@ -24,7 +23,7 @@ class Standing(NamedTuple):
     oldest: float
     timers: int
     first: float
-    queue: Mapping[str, int] = {}
+    queue: Mapping[str, int]
 
     def gauges(self) -> Gauges:
         """What exporters send."""
@@ -45,11 +44,11 @@ def _labelled(label: str, value: str, count: int) -> tuple[Labels, float]:
     return ((label, value),), float(count)
 
 
-def standing_of(summaries: Summaries, queue: Mapping[str, int] = {}) -> Standing:
+def standing_of(summaries: Summaries, queue: Mapping[str, int]) -> Standing:
     """How a project stands by the summaries of its runs."""
     now, going = time.time(), summaries.going()
     since = [gate["since"] for each in going for gate in each.gates if isinstance(gate.get("since"), (int, float))]
-    due = list(_due(going))
+    due = [each.due for each in going if each.due is not None]
     return Standing(
         runs=summaries.counts(),
         gates=sum(len(each.gates) for each in going),
@@ -58,7 +57,3 @@ def standing_of(summaries: Summaries, queue: Mapping[str, int] = {}) -> Standing
         first=min(due) - now if due else 0.0,
         queue=queue,
     )
-
-
-def _due(going: Iterable[Summary]) -> Iterable[float]:
-    return (each.due for each in going if each.due is not None)
