@@ -47,7 +47,7 @@ def queue_command() -> None:
 @json_option
 @click.pass_context
 def list_items(ctx: click.Context, /, statuses: Any, limit: int, skip: int, as_json: bool) -> int:
-    """List runs in the queue: those that go on, those that wait in their order, those that are over."""
+    """List runs in the queue: running, waiting in their order, over."""
     given = given_settings(ctx)
     found = asking.items(statuses, limit, skip, given.state)
     overview = asking.overview(given.state)
@@ -147,7 +147,7 @@ def pause_queue(ctx: click.Context, /, reason: str) -> int:
 @queue_command.command("resume")
 @click.pass_context
 def resume_queue(ctx: click.Context, /) -> int:
-    """Let a queue that was paused be worked off again."""
+    """Resume a paused queue."""
     before = asking.go_on(given_settings(ctx).state)
     say("the queue goes on" if before is not None else "the queue was not paused")
     return OK

@@ -38,7 +38,7 @@ def trigger_command() -> None:
 @json_option
 @click.pass_context
 def list_triggers(ctx: click.Context, /, as_json: bool) -> int:
-    """List triggers: what each waits for, when it fires next, and what came of the last time."""
+    """List triggers with their next and their last time."""
     given = given_settings(ctx)
     found = showing.shown(given.state)
     if as_json:

@@ -50,6 +50,14 @@ def test_the_scrubber_shows_any_past_moment_and_leads_back(visit: Visit, shop: S
     assert state(page, "lint") == "ok"
 
 
+def test_a_past_moment_does_not_show_the_failure_that_came_later(visit: Visit, shop: Shop) -> None:
+    for script in (True, False):
+        page = visit(f"runs/{shop.failed}?at=2", script=script)
+        expect(page.locator("section.fail")).to_be_hidden()
+        page.locator(".verdict.past a", has_text="Back to now").click()
+        expect(page.locator("section.fail")).to_be_visible()
+
+
 def test_a_moment_of_the_list_of_events_is_an_address_of_its_own(visit: Visit, shop: Shop) -> None:
     for script in (True, False):
         page = visit(f"runs/{shop.asks}?at=4", script=script)
