@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -592,6 +593,7 @@ def _printed(bench: Bench, name: str, seconds: int, *command: str) -> dict[str, 
         os.killpg(process.pid, signal.SIGTERM)
         out, errors = process.communicate()
         errors = f"no round after {seconds} s"
+        print(f"{name}: {len(out.splitlines())} rounds within {seconds} s, the others left out", file=sys.stderr)
     rounds = [json.loads(line) for line in out.splitlines()]
     if not rounds:
         raise CommandFailed(f"{name}: {errors[-1500:]}")
