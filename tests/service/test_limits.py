@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import MutableMapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from serving import PATIENCE, Served
 
 from planrunner.service.access import Access
 from planrunner.service.guard import Guard, Limits
+from planrunner.service.plans import DRAFTED, Drafts
+from planrunner.service.problems import Problem
 
 LIMITS = Limits()
 
@@ -198,3 +201,15 @@ def test_a_fault_is_told_without_its_inside(caplog: pytest.LogCaptureFixture) ->
     asyncio.run(Guard(breaks, _Open(), ["here"], LIMITS)(_scope(), _nothing, keep))
     assert b"the inside" not in b"".join(said)
     assert "a fault of planrunner" in caplog.text
+
+
+def test_one_draft_too_many_is_told_to_wait() -> None:
+    drafts = Drafts()
+    with ExitStack() as writing:
+        for _ in range(DRAFTED):
+            writing.enter_context(drafts.turn())
+        with pytest.raises(Problem) as told, drafts.turn():
+            pass
+        assert (told.value.status, told.value.headers["retry-after"]) == (503, "30")
+    with drafts.turn():
+        pass

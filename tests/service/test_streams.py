@@ -108,11 +108,20 @@ def test_a_stream_ends_with_the_token_and_with_the_service(tmp_path: Path) -> No
         run = served.start("plans/quick.yaml")
         served.settled(run)
         path = f"{served.api}/runs/{run}/events/stream"
-        with streamed(served, path) as events:
+        waits = served.start("plans/waits.yaml")
+        log = f"{served.api}/runs/{waits}/log/stream?task=stands"
+        awaited(lambda: served.get(log.replace("/log/stream", "/log")).text == "waiting\n")
+        with (
+            streamed(served, path) as events,
+            streamed(served, f"{served.api}/changes") as changes,
+            streamed(served, log) as lines,
+        ):
             assert _until_the_end(events)
+            assert next(lines).data["text"] == "waiting\n"
             name = re.split("_", served.token)[1]
             assert commands.run("token", "revoke", name, folder=served.folder, env=served.environment).code == 0
-            assert list(events) == []
+            assert list(events) == list(lines) == []
+            assert all("counts" in change.data for change in changes)
         served.token = owner
         with streamed(served, path) as events:
             assert _until_the_end(events)

@@ -61,7 +61,6 @@ class Row(NamedTuple):
     bars: tuple[str, str]
     note: str
     root: bool
-    differs: bool
 
 
 class Head(NamedTuple):
@@ -161,7 +160,6 @@ def _row(pair: TaskPair, longest: float) -> Row:
         (shares[0], shares[1]),
         harmless(_note(pair)),
         bool(pair.changes) and not pair.follows,
-        bool(pair.changes),
     )
 
 

@@ -18,7 +18,7 @@ PREFIX = "p."
 
 
 class PlanLine(NamedTuple):
-    """A plan that may be chosen. ``runs`` says how often it ran."""
+    """A plan that may be chosen."""
 
     path: str
     title: str
