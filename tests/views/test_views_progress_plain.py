@@ -117,6 +117,11 @@ def test_a_resumed_run_says_what_is_done_already(story, shell_task, screen):
     assert _lines(stream)[-1] == "resumed: 1 of 2 tasks are done already"
 
 
+def test_what_was_rolled_back_is_not_done():
+    counts = {"completed": 1, "rolled_back": 2, "pending": 1}
+    assert resumed_text(counts) == "resumed: 1 of 4 tasks are done already"
+
+
 def test_of_a_run_that_had_ended_nothing_is_counted(story, shell_task, screen):
     told = story(shell_task("one"))
     told.tell(AttemptStarted("one", 1, "k"), AttemptEnded("one", 1, Outcome()), TaskSettled("one", "completed"))

@@ -86,7 +86,8 @@ def line_of(terminal: Terminal, state: State, entry: Entry) -> str:
 
 def resumed_text(counts: dict[str, int]) -> str:
     """How much of a run was done when it was resumed; ``counts`` are those of ``shown_counts`` at that moment."""
-    done: dict[str, int] = {status: count for status, count in counts.items() if status in SETTLED and count}
+    settled: frozenset[str] = SETTLED - {"rolled_back"}
+    done = {status: count for status, count in counts.items() if status in settled and count}
     total = f"resumed: {sum(done.values())} of {sum(counts.values())} tasks are done already"
     return f"{total}: {counts_text(done)}" if len(done) > 1 else total
 
