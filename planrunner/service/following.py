@@ -1,17 +1,21 @@
-"""What the lists, the inbox and live pages are made of: one follower for each project, started when it is asked for."""
+"""What the lists, the inbox and live pages are made of: one follower for each project, and who reads its pages."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
 
 from planrunner.app.follow.follower import Follower
+from planrunner.app.follow.summary import Summary
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf, frame
 from planrunner.views.page.inbox import may_decide, questions
 from planrunner.views.page.render import Frame
+
+Json = Any
 
 
 class Followers:
@@ -48,6 +52,14 @@ HereFollower = Annotated[Follower, Depends(the_follower)]
 """What follows the runs of the project of the address."""
 
 
+class Asked(NamedTuple):
+    """A question of a run, and whether it is for the person who looks."""
+
+    run: Summary
+    fact: dict[str, Json]
+    mine: bool
+
+
 class Reader(NamedTuple):
     """Who reads a page of which project, and what follows its runs."""
 
@@ -62,7 +74,14 @@ class Reader(NamedTuple):
     def frame(self, here: str, *scripts: str) -> Frame:
         """The frame of a page of the project, with how much waits for the reader."""
         shown = frame(self.project, self.visitor, here, *scripts)
-        return shown._replace(waiting=waiting_for(self.follower, self.visitor))
+        return shown._replace(waiting=sum(each.mine for each in self.asked()))
+
+    def asked(self) -> Iterator[Asked]:
+        """Every question of the project, those of the newest run first; the gates of a review window as one."""
+        who = self.visitor.principal
+        for run in self.follower.summaries.waiting():
+            for fact in questions(run.gates):
+                yield Asked(run, fact, may_decide(fact, who.name, who.roles, run.started_by))
 
 
 async def the_reader(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:
@@ -72,13 +91,3 @@ async def the_reader(project: HereProject, visitor: HereVisitor, follower: HereF
 
 HereReader = Annotated[Reader, Depends(the_reader)]
 """Who reads a page of the project of the address."""
-
-
-def waiting_for(follower: Follower, visitor: Visitor) -> int:
-    """How many questions wait for this person."""
-    name, roles = visitor.principal.name, visitor.principal.roles
-    return sum(
-        may_decide(fact, name, roles, run.started_by)
-        for run in follower.summaries.waiting()
-        for fact in questions(run.gates)
-    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from planrunner.app.follow.summary import Summary
 from planrunner.app.history.show import Look, look
 from planrunner.app.people.gates import barred
 from planrunner.app.queue import asking
@@ -17,7 +16,7 @@ from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.service.context import Decider, Form, HereForm, frame
 from planrunner.service.control import Ballot, Control, HereControl, steered
-from planrunner.service.following import HereReader, Reader
+from planrunner.service.following import Asked, HereReader, Reader
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
 from planrunner.views.page.figures import sentence
@@ -27,8 +26,6 @@ from planrunner.views.page.inbox import (
     address_of,
     budget_page,
     item_of,
-    may_decide,
-    questions,
     watchdog_page,
     window_page,
 )
@@ -43,18 +40,10 @@ LIMIT = 50
 """Questions of a page."""
 
 
-class Asked(NamedTuple):
-    """A question of a run, and whether it is for the person who looks."""
-
-    run: Summary
-    fact: dict[str, Json]
-    mine: bool
-
-
 @router.get("/inbox", response_class=HTMLResponse)
 def inbox(here: HereReader, show: str = "mine", after: int = 0, run: str = "") -> str:
     """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
-    every = [each for each in _waiting(here) if run in ("", each.run.run)]
+    every = [each for each in here.asked() if run in ("", each.run.run)]
     show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
     first = _item(wanted[after], time.time()) if after < len(wanted) else None
@@ -73,7 +62,7 @@ def question(here: HereReader, run: str, name: str) -> str:
     """One question: a gate, a review window, a budget, or a task that runs for long."""
     with here.behalf():
         shown = _question(here, run, name)
-    return _page(here, _waiting(here), "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
+    return _page(here, [*here.asked()], "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
 
 
 @router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
@@ -88,7 +77,7 @@ def decide(here: HereReader, run: str, name: str, visitor: Decider, control: Her
         with here.behalf():
             shown = _question(here, run, name, form)
         more = {"problem": _sentence(problem), "chosen": address_of(run, name), "picked": True}
-        return HTMLResponse(_page(here, _waiting(here), "all", 0, {**shown, **more}), problem.status)
+        return HTMLResponse(_page(here, [*here.asked()], "all", 0, {**shown, **more}), problem.status)
     return RedirectResponse(f"/{here.project.name}{address_of(run, name)}", 303)
 
 
@@ -96,16 +85,6 @@ def _sentence(problem: Problem) -> str:
     """What was refused, and why, as a sentence."""
     text = sentence(problem.detail)
     return f"{text} Nothing was decided; the page shows what is asked at this time." if problem.status == 409 else text
-
-
-def _waiting(here: Reader) -> list[Asked]:
-    """Every question of the project, those of the newest run first; the gates of a review window as one."""
-    who = here.visitor.principal
-    return [
-        Asked(run, fact, may_decide(fact, who.name, who.roles, run.started_by))
-        for run in here.follower.summaries.waiting()
-        for fact in questions(run.gates)
-    ]
 
 
 def _item(asked: Asked, now: float) -> Item:
