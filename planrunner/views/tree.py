@@ -119,8 +119,10 @@ def _task(drawing: _Drawing, number: int, level: int) -> list[Row]:
         if frame is last or drawing.whole:
             rows += _frame(drawing, frame, level + 1, _heading(drawing, opened, at))
         elif at >= len(opened) - MANY:
-            text = f"{_heading(drawing, opened, at)}  {counts_text(counts(drawing.state, frame))}"
-            rows.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
+            told = counts(drawing.state, frame)
+            text = f"{_heading(drawing, opened, at) or 'earlier visit'}  {counts_text(told)}"
+            well = "rolled_back" if told.get("rolled_back") == sum(told.values()) else "completed"
+            rows.append(Row(level + 1, -1, text, "failed" if frame.failures else well))
     return rows
 
 

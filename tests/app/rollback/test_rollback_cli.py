@@ -181,3 +181,16 @@ def test_after_a_rollback_the_undone_tasks_can_be_done_again(shell: Shell) -> No
     assert shell.log() == ["tagged", "untagged v2", "tagged"]
     assert shell.run("rollback", "last").code == 0
     assert shell.log() == ["tagged", "untagged v2", "tagged", "untagged v2"]
+
+
+def test_an_earlier_visit_of_a_container_that_was_undone_is_shown_as_that(shell: Shell) -> None:
+    begin = {"id": "begin", "run": "true", "rollback": {"run": "true"}}
+    items = {"id": "parts", "needs": ["begin"], "foreach": [1, 2], "run": "true", "rollback": {"run": "true"}}
+    last = {"id": "last", "needs": ["parts"], "run": "exit 1", "effect": "read"}
+    plan = {"plan": "p", "on_failure": "rollback", "defaults": {"timeout": "10m"}, "tasks": [begin, items, last]}
+    (shell.folder / "plan.json").write_text(json.dumps(plan))
+    assert shell.run("exec", "plan.json", "--progress", "quiet").code == 1
+    last["run"] = "true"
+    (shell.folder / "plan.json").write_text(json.dumps(plan))
+    assert shell.run("revise", "last", "plan.json").code == 0
+    assert "↩   earlier visit  2 rolled back" in shell.run("show", "last").out
