@@ -15,12 +15,12 @@ from planrunner.service import monitoring
 from planrunner.service.api import routers as api
 from planrunner.service.context import Needs, Project, the_visitor
 from planrunner.service.following import Followers
+from planrunner.service.histories import Histories
 from planrunner.service.pages import compare as compare_pages
 from planrunner.service.pages import drafts, editor, entry, inbox, knowledge, lists, queue, run, start
 from planrunner.service.pages import plans as plan_pages
 from planrunner.service.plans import Drafts
 from planrunner.service.problems import catch_problems
-from planrunner.service.stories import Stories
 
 ROUTERS: tuple[APIRouter, ...] = (
     monitoring.router,
@@ -55,7 +55,7 @@ def make_app(served: Sequence[Project]) -> FastAPI:
     )
     app.state.followers = Followers()
     app.state.drafts = Drafts()
-    app.state.stories = Stories()
+    app.state.histories = Histories()
     app.state.projects = {project.name: project for project in served}
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
     catch_problems(app)

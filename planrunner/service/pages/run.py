@@ -23,7 +23,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.service.context import HereForm, HereProject, Project, Runner, Visitor
 from planrunner.service.control import HereControl, steered
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.stories import HereStories, Reading
+from planrunner.service.histories import HereHistories, Reading
 from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, RunPage, embedded_data, run_page
@@ -38,13 +38,13 @@ TEXT = 200_000
 
 @router.get("/{run}", response_class=HTMLResponse)
 def run_page_of(
-    here: HereReader, stories: HereStories, run: str, at: int | None = None, task: str = "", rows: str = ""
+    here: HereReader, histories: HereHistories, run: str, at: int | None = None, task: str = "", rows: str = ""
 ) -> Response:
     """The run; ``at`` shows it after that entry, ``task`` opens a drawer, ``rows=all`` unfolds everything."""
     shown = here.frame("runs", "run.js")
 
     def begun() -> HTMLResponse:
-        with stories.reading(here.project, run) as reading:
+        with histories.reading(here.project, run) as reading:
             page = _page(here.visitor, reading, at, task, rows == "all")
             return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
 
@@ -167,9 +167,9 @@ def settle(project: HereProject, visitor: Runner, form: HereForm, control: HereC
 
 
 @router.get("/{run}/rerun", response_class=HTMLResponse)
-def ask_rerun(here: HereReader, visitor: Runner, stories: HereStories, run: str, task: str) -> str:
+def ask_rerun(here: HereReader, visitor: Runner, histories: HereHistories, run: str, task: str) -> str:
     """What would run again from a task on, with the form that does it."""
-    with stories.reading(here.project, run) as reading:
+    with histories.reading(here.project, run) as reading:
         stale = rerun.foreseen(reading.story.state, rerun.RerunRequest(run, (task,)))
         page = _page(here.visitor, reading, None, task, False)
         shown = here.frame("runs")
@@ -185,9 +185,9 @@ def run_again(project: HereProject, visitor: Runner, form: HereForm, control: He
 
 
 @router.get("/{run}/cancel", response_class=HTMLResponse)
-def ask_cancel(here: HereReader, visitor: Runner, stories: HereStories, run: str) -> str:
+def ask_cancel(here: HereReader, visitor: Runner, histories: HereHistories, run: str) -> str:
     """What cancelling would stop, with the form that does it."""
-    with stories.reading(here.project, run) as reading:
+    with histories.reading(here.project, run) as reading:
         shown = here.frame("runs")
         return rendered("run-cancel.html", shown, page=_page(here.visitor, reading, None, "", False))
 
@@ -200,11 +200,11 @@ def cancel(project: HereProject, visitor: Runner, form: HereForm, control: HereC
 
 
 @router.get("/{run}/rollback", response_class=HTMLResponse)
-def ask_rollback(here: HereReader, visitor: Runner, stories: HereStories, run: str) -> str:
+def ask_rollback(here: HereReader, visitor: Runner, histories: HereHistories, run: str) -> str:
     """What a rollback would undo, in its order, with the form that does it."""
     with here.behalf():
         planned = rollback.preview(rollback.RollbackRequest(run), here.project.state)
-    with stories.reading(here.project, run) as reading:
+    with histories.reading(here.project, run) as reading:
         shown = here.frame("runs")
         page = _page(here.visitor, reading, None, "", False)
         return rendered("run-rollback.html", shown, page=page, planned=planned)

@@ -1,4 +1,4 @@
-"""The stories of runs that pages show, kept so that a history is folded once, however often its page is loaded."""
+"""The histories of runs that pages show, each folded once, however often its page is loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from planrunner.views.page.drawer import Tail
 from planrunner.views.page.story import Story
 
 ENTRIES = 500_000
-"""Entries of all stories together that are kept at most."""
+"""Entries of all kept histories together at most."""
 TAIL = 6_000
 """Bytes of a log that a page shows."""
 
@@ -53,9 +53,9 @@ class _Kept:
         self.lock = threading.RLock()
         self.said: tuple[str, str] | None = None
 
-    def take(self, journal: Journal, run: str) -> bool:
-        """Fold what is new; says whether there was anything."""
-        state, new = self.story.state, False
+    def take(self, journal: Journal, run: str) -> None:
+        """Fold what is new."""
+        state = self.story.state
         fold_with(state, journal)
         for entry in journal.entries(run, self.story.seq):
             if self.said is not None:
@@ -63,8 +63,6 @@ class _Kept:
                 self.said = None
             self.line.see(entry)
             self.story.take((entry,))
-            new = True
-        return new
 
     def rest(self) -> None:
         """Say how a run stands that no process acts on, unless that was said since its last entry."""
@@ -76,11 +74,10 @@ class _Kept:
         self.story.refresh()
 
 
-class Stories:
-    """The stories of runs, the least used given up first."""
+class Histories:
+    """The histories of runs, the least used given up first."""
 
-    def __init__(self, most: int = ENTRIES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
 
@@ -113,7 +110,7 @@ class Stories:
 
     def _give_up(self, but: tuple[str, str]) -> None:
         held = sum(kept.story.seq for kept in self._kept.values())
-        while held > self._most and len(self._kept) > 1:
+        while held > ENTRIES and len(self._kept) > 1:
             key, kept = next((key, kept) for key, kept in self._kept.items() if key != but)
             held -= kept.story.seq
             del self._kept[key]
@@ -134,11 +131,11 @@ class Stories:
         return leased
 
 
-def the_stories(request: Request) -> Stories:
-    """The stories that this service keeps."""
-    stories: Stories = request.app.state.stories
-    return stories
+def the_histories(request: Request) -> Histories:
+    """The histories that this service keeps."""
+    histories: Histories = request.app.state.histories
+    return histories
 
 
-HereStories = Annotated[Stories, Depends(the_stories)]
-"""The stories of runs."""
+HereHistories = Annotated[Histories, Depends(the_histories)]
+"""The histories of runs."""
