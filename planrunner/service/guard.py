@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from planrunner.errors import PlanrunnerError
 from planrunner.service.access import Access
 from planrunner.service.context import Visitor
-from planrunner.service.problems import Problem, answer, problem_of
+from planrunner.service.problems import FAULT, Problem, answer, problem_of
 
 log = logging.getLogger("planrunner.service")
 
@@ -91,7 +91,7 @@ class Guard:
             problem_of_body = sending.receiving and sending.receiving.problem
             if not problem_of_body:
                 log.error("a fault of planrunner in %s %s", scope["method"], scope["path"], exc_info=error)
-            await _refuse(problem_of_body or _FAULT, scope, headers, sending, receive)
+            await _refuse(problem_of_body or FAULT, scope, headers, sending, receive)
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> str:
         """By what the one who asks is counted. Raises Problem for what may not come in; notes the visitor in the
@@ -161,9 +161,6 @@ def _check_origin(headers: dict[str, str]) -> None:
         raise Problem(403, "a page of another site may not act here")
 
 
-_FAULT = Problem(500, "a fault of planrunner; the log of the service says more")
-
-
 def _unknown() -> None:
     """Whose process connected, where the server does not tell."""
 
@@ -178,7 +175,8 @@ async def _cut(scope: Scope) -> None:
 
 async def _refuse(problem: Problem, scope: Scope, headers: dict[str, str], sending: _Sending, receive: Receive) -> None:
     if sending.begun:
-        await _cut(scope)
+        if not sending.is_whole:
+            await _cut(scope)
         return
     sending.receiving = None
     refusal = answer(problem, scope["path"], headers.get("accept", ""))
@@ -234,6 +232,7 @@ class _Sending:
         self._looked = time.monotonic()
         self.may_go_on: Callable[[], bool] = lambda: True
         self.begun = False
+        self.is_whole = False
         self.receiving: _Receiving | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -251,3 +250,4 @@ class _Sending:
                 raise _Over
         async with asyncio.timeout(self._limits.seconds):
             await self._send(message)
+        self.is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -67,6 +67,10 @@ class Problem(Exception):
         self.headers = headers or {}
 
 
+FAULT = Problem(500, "a fault of planrunner; the log of the service says more")
+"""The answer where something fails that never should; what failed is logged."""
+
+
 def problem_of(error: Problem | PlanrunnerError) -> Problem:
     """The answer for an error of a use case; a problem is one already."""
     if isinstance(error, Problem):
@@ -107,6 +111,7 @@ def catch_problems(app: FastAPI) -> None:
     app.add_exception_handler(PlanrunnerError, _use_case)
     app.add_exception_handler(HTTPException, _of_framework)
     app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(Exception, lambda request, _: _answered(request, FAULT))
 
 
 def _answered(request: Request, problem: Problem) -> Response:

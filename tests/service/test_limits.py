@@ -12,6 +12,7 @@ import pytest
 from serving import PATIENCE, Served
 
 from planrunner.service.access import Access
+from planrunner.service.app import make_app
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.plans import DRAFTED, Drafts
 from planrunner.service.problems import Problem
@@ -201,6 +202,26 @@ def test_a_fault_is_told_without_its_inside(caplog: pytest.LogCaptureFixture) ->
     asyncio.run(Guard(breaks, _Open(), ["here"], LIMITS)(_scope(), _nothing, keep))
     assert b"the inside" not in b"".join(said)
     assert "a fault of planrunner" in caplog.text
+
+
+def test_a_fault_behind_the_framework_is_a_problem_too(caplog: pytest.LogCaptureFixture) -> None:
+    app = make_app([])
+
+    @app.get("/livez/fault")
+    def breaks() -> None:
+        raise KeyError("the inside")
+
+    cut: list[bool] = []
+    said: list[bytes] = []
+
+    async def keep(message: MutableMapping[str, Any]) -> None:
+        said.append(message.get("body", b""))
+
+    scope = _scope(path="/livez/fault", state={"abort": lambda: cut.append(True)}, app=app)
+    asyncio.run(Guard(app, _Open(), ["here"], LIMITS)(scope, _nothing, keep))
+    assert b'"detail":"a fault of planrunner; the log of the service says more"' in b"".join(said)
+    assert "a fault of planrunner in GET /livez/fault" in caplog.text
+    assert not cut
 
 
 def test_one_draft_too_many_is_told_to_wait() -> None:

@@ -95,4 +95,8 @@ class Why(Body):
 
 Name = Annotated[str, Path(min_length=1, max_length=500)]
 """A name in an address: of a run, a task, a gate, an artifact."""
+Moment = Annotated[
+    float | None, Query(ge=0, le=253_402_300_799, description="Seconds since 1970, before the year 10000.")
+]
+"""A time in a query."""
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]

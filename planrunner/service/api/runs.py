@@ -14,7 +14,7 @@ from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Limit, Moment, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
 from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereFollower
@@ -98,8 +98,8 @@ def runs(
     plan: Annotated[str, Query(max_length=200)] = "",
     by: Annotated[str, Query(max_length=200)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
-    since: float | None = None,
-    until: float | None = None,
+    since: Moment = None,
+    until: Moment = None,
     waiting: bool = False,
     after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
     limit: Limit = 25,
@@ -114,9 +114,9 @@ def runs(
 def digest_of_runs(
     visitor: HereVisitor,
     project: HereProject,
-    since: Annotated[float | None, Query(description="Seconds since 1970; one day ago if it is left out.")] = None,
+    since: Moment = None,
 ) -> Answer:
-    """What happened since a time, and what stands in the way."""
+    """What happened since a time, one day ago if it is left out, and what stands in the way."""
     start = time.time() - 86_400.0 if since is None else since
     with behalf(visitor, project):
         return Answer(digest_object(digest(DigestRequest(start, (), project.state)), start))
