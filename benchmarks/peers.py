@@ -80,18 +80,6 @@ def ninja() -> str:
     raise PeerMissing("no ninja program in its package")
 
 
-def npm(package: str, name: str) -> str:
-    """A program that a package of npm brings, installed when first asked for."""
-    if shutil.which("npm") is None:
-        raise PeerMissing(f"{package} is a package of npm, which is not installed")
-    folder = os.path.join(CACHE, "npm", name)
-    path = os.path.join(folder, "node_modules", ".bin", name)
-    if not os.path.exists(path):
-        os.makedirs(folder, exist_ok=True)
-        _run(["npm", "install", "--loglevel=error", "--prefix", folder, package])
-    return path
-
-
 def make() -> str | None:
     return shutil.which("make")
 

@@ -606,59 +606,54 @@ def _service(bench: Bench, part: str) -> dict[str, Spread]:
     return _printed(bench, part, 300, python, script, part, str(bench.slow_rounds))
 
 
-def _beside_service(bench: Bench, peer: str, part: str) -> tuple[dict[str, Spread], str]:
-    """The figures of another server, with its conditions; where it cannot be measured none, and why."""
+def _prefect(bench: Bench, part: str) -> tuple[dict[str, Spread], str]:
+    """The figures of Prefect's server, with its conditions; where it cannot be measured none, and why."""
     script = os.path.join(peers.ROOT, "benchmarks", "service_peers.py")
-    words = (script, peer, part, str(PEER_ROUNDS))
     try:
-        if peer == "dagu":
-            program = peers.npm("@dagucloud/dagu", "dagu")
-            found = _printed(bench, f"{part}-dagu", 150, bench.environment.python, *words, program)
-            return found, "status in files, asked for every 5 ms"
         environment = peers.peer("prefect")
-        found = _printed(bench, f"{part}-prefect", 150, environment.python, *words)
+        found = _printed(bench, f"{part}-prefect", 150, environment.python, script, "prefect", part, str(PEER_ROUNDS))
         return found, f"Prefect {environment.version('prefect')}, SQLite with `synchronous=NORMAL`"
     except (CommandFailed, peers.PeerMissing) as error:
-        return {}, f"{peer.capitalize()} could not be measured: {_cause(error)}"
+        return {}, f"Prefect could not be measured: {_cause(error)}"
 
 
 def _cause(error: Exception) -> str:
     """The line of an error that says most, for a cell of the table."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line for line in lines if "could not be found" in line or "Error" in line] or lines
-    return said[-1].removeprefix("npm error 404").strip().replace("|", "/")[:200]
+    return said[-1].replace("|", "/")[:200]
 
 
 def service_starts(bench: Bench) -> list[Line]:
     """S13: runs of one task started by HTTP, by one client that waits for each and by fifty that start one a second
     each; then as many as the service takes."""
     ours = _service(bench, "starts")
-    prefect, told = _beside_service(bench, "prefect", "starts")
-    dagu, also = _beside_service(bench, "dagu", "starts")
-    missing = "; ".join(text for found, text in ((prefect, told), (dagu, also)) if not found)
+    prefect, told = _prefect(bench, "starts")
     what = "HTTP start to first durable event"
     lines = [
-        Line("S13", f"{what}, one client, p50", ours["one p50"], "ms", 25, 10, detail=missing),
+        Line("S13", f"{what}, one client, p50", ours["one p50"], "ms", 25, 10, detail="" if prefect else told),
         Line("S13", f"{what}, one client, p99", ours["one p99"], "ms", 250, None),
         Line("S13", f"{what}, 50 clients, p50", ours["fifty p50"], "ms", 25, 10, detail="50 starts a second"),
         Line("S13", f"{what}, 50 clients, p99", ours["fifty p99"], "ms", 250, None),
         Line("S13", "runs of one `noop` started and ended, 50 clients", ours["runs/s"], "runs/s", 100, 300, True),
     ]
-    for name, found, detail in (("Prefect", prefect, f"{told}, asks for work once a second"), ("Dagu", dagu, also)):
-        if found:
-            lines += [
-                Line("S13", f"{name}: to the state running, one client", found["one p50"], "ms", None, None,
-                     detail=detail),
-                Line("S13", f"{name}: the same, 10 at once", found["together p50"], "ms", None, None),
-                Line("S13", f"{name}: runs of one task, 10 at once", found["runs/s"], "runs/s", None, None, True),
-            ]  # fmt: skip
+    if prefect:
+        what = "Prefect: to the state running"
+        lines += [
+            Line(
+                *("S13", f"{what}, one client", prefect["one p50"], "ms", None, None),
+                detail=f"{told}, asks for work once a second",
+            ),
+            Line("S13", f"{what}, 10 at once", prefect["together p50"], "ms", None, None),
+            Line("S13", "Prefect: runs of one task, 10 at once", prefect["runs/s"], "runs/s", None, None, True),
+        ]
     return lines
 
 
 def service_lists(bench: Bench) -> list[Line]:
     """S14: a service that holds 1,000 runs at gates and 200 that go on."""
     ours = _service(bench, "lists")
-    prefect, told = _beside_service(bench, "prefect", "lists")
+    prefect, told = _prefect(bench, "lists")
     what = "1,000 runs at gates, 200 going on"
     lines = [
         Line("S14", f"{what}: memory", ours["memory"], "MiB", 400, 250, detail="" if prefect else told),
@@ -686,7 +681,7 @@ def service_lists(bench: Bench) -> list[Line]:
 def service_pages(bench: Bench) -> list[Line]:
     """S15: the page of a run with 1,000 tasks and of one with 10,000, and events as they come."""
     ours = _service(bench, "pages")
-    prefect, told = _beside_service(bench, "prefect", "pages")
+    prefect, told = _prefect(bench, "pages")
     lines: list[Line] = []
     for size in (1_000, 10_000):
         what, paint = f"page of a run with {size:,} tasks", ours.get(f"{size} paint")

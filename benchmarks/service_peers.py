@@ -3,10 +3,9 @@
 service_peers.py prefect starts ROUNDS    S13: runs of a flow with one task, started by HTTP
 service_peers.py prefect lists ROUNDS     S14: 1,000 runs that are paused
 service_peers.py prefect pages ROUNDS     S15: what the page of a run with 1,000 tasks is drawn from
-service_peers.py dagu starts ROUNDS PROGRAM
 
 The clock is that of service.py: from the request until the run is on record as running. Prefect records the time of
-that state (``start_time``). Dagu records whole seconds, so its API is asked every five milliseconds.
+that state (``start_time``).
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",  # whole seconds; ten without this
 }
-DAG = "steps:\n  - name: only\n    command: 'true'\n"
 TOGETHER = 10
 
 
@@ -176,7 +174,7 @@ def prefect_starts(rounds: int) -> Iterator[dict[str, float]]:
 
         run()
         for _ in range(rounds):
-            yield _round(run, 2)
+            yield _round(run)
 
 
 def _ended(peer: Peer, run: str) -> Json:
@@ -218,40 +216,9 @@ def prefect_pages(rounds: int) -> Iterator[dict[str, float]]:
             yield {"1000 server": server, "1000 kB": len(peer.ask("GET", path)[1]) / 1000}
 
 
-def dagu_starts(rounds: int) -> Iterator[dict[str, float]]:
-    """Milliseconds until a run is running, and runs a second to their ends."""
-    os.makedirs("home/dags")
-    with open("home/dags/one.yaml", "w", encoding="utf-8") as file:
-        file.write(DAG)
-    peer = Peer(_free_port(), "/api/v1")
-    home = {"DAGU_HOME": os.path.abspath("home"), "DAGU_AUTH_MODE": "none"}
-    try:
-        peer.spawn([sys.argv[4], "start-all", "--host", "127.0.0.1", "--port", str(peer.port)], home)
-        _until(lambda: peer.answers("/dags/one"))
-
-        def run() -> float:
-            clock = time.perf_counter()
-            path = f"/dag-runs/one/{peer.read('POST', '/dags/one/start', {})['dagRunId']}"
-            _until(lambda: _dagu_status(peer, path) not in ("", "not_started", "queued"), pause=0.005)
-            took = time.perf_counter() - clock
-            _until(lambda: _dagu_status(peer, path) == "succeeded")
-            return took
-
-        run()
-        for _ in range(rounds):
-            yield _round(run, 10)
-    finally:
-        peer.stop()
-
-
-def _dagu_status(peer: Peer, path: str) -> str:
-    status, data = peer.ask("GET", path)
-    return str(json.loads(data)["dagRunDetails"]["statusLabel"]) if status == 200 else ""
-
-
-def _round(run: Callable[[], float], times: int) -> dict[str, float]:
+def _round(run: Callable[[], float]) -> dict[str, float]:
     """One client, then some at once, each of which waits for the end of its run."""
-    alone = [run() for _ in range(times)]
+    alone = [run() for _ in range(2)]
     began = time.perf_counter()
     with ThreadPoolExecutor(TOGETHER) as clients:
         together = list(clients.map(lambda _: run(), range(TOGETHER)))
@@ -281,18 +248,17 @@ def _median(act: Callable[[], object], times: int = 31) -> float:
     return statistics.median(found)
 
 
-def _until(holds: Callable[[], bool], seconds: float = 120, pause: float = 0.05) -> None:
+def _until(holds: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(pause)
+        time.sleep(0.05)
 
 
 PARTS = {
     "prefect starts": prefect_starts,
     "prefect lists": prefect_lists,
     "prefect pages": prefect_pages,
-    "dagu starts": dagu_starts,
 }
 
 if __name__ == "__main__":
