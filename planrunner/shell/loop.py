@@ -170,8 +170,8 @@ class Shell:
             return own(self, arguments)
         if not any(name == known for known, _ in self.commands.table) and not name.startswith("-"):
             close = nearest(name, [*(known for known, _ in self.commands.table), *_OWN, *self.aliases])
-            if close is not None:
-                raise UsageError(f"no command `{name}`, did you mean `{close}`?", "`help` lists the commands")
+            meant = f", did you mean `{close}`?" if close is not None else ""
+            raise UsageError(f"no command `{name}`{meant}", "`help` lists the commands")
         if name in _AT_HAND and self.session.run and not _names_run(arguments):
             arguments = [self.session.run, *arguments]
         return self._run([name, *arguments])

@@ -91,6 +91,7 @@ def test_a_line_that_a_crash_cut_off_does_no_harm(project: Path) -> None:
     [
         ("sohw", "no command `sohw`, did you mean `show`?"),
         ("atach", "no command `atach`, did you mean `attach`?"),
+        ("qqqqqqqq", "no command `qqqqqqqq`\n  `help` lists the commands"),
         ("exec 'x", "the line cannot be split into words"),
         ("step nothing", "there are no runs"),
         ("use", "`use` needs a run"),
