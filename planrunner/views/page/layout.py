@@ -254,7 +254,8 @@ def _placed(level: Level, columns: _Columns, inner: dict[int, Layout]) -> Layout
         source, target = of[level.nodes[link.source].key], of[level.nodes[link.target].key]
         if link.back:
             height += 24
-            lines.append(_back(source, target, link.kind, height, _passed(columns, link)))
+            passed = _passed(columns, link, link.source), _passed(columns, link, link.target)
+            lines.append(_back(source, target, link.kind, height, passed))
         elif at in columns.ways:
             path = _path(source, target, columns.ways[at], columns, lefts)
             lines.append(Line(source.key, target.key, link.kind, path))
@@ -306,26 +307,44 @@ def _path(source: Box, target: Box, way: list[int], columns: _Columns, lefts: li
     return _joined(*parts, "C", x + half, y, target.x - half, end, target.x, end)
 
 
-def _passed(columns: _Columns, link: Link) -> float:
-    """How wide the column of the target is, where nodes stand between it and the foot of the level; else 0."""
-    column = columns.order[columns.ranks[link.target]]
-    below = [slot for slot in column if slot < columns.count and columns.y[slot] > columns.y[link.target]]
+def _passed(columns: _Columns, link: Link, at: int) -> float:
+    """How wide the column of one end of a link is, where nodes stand between it and the foot of the level; else 0."""
+    column = columns.order[columns.ranks[at]]
+    below = [slot for slot in column if slot < columns.count and columns.y[slot] > columns.y[at]]
     return max(columns.widths[slot] for slot in column) if below and link.source != link.target else 0.0
 
 
-def _back(source: Box, target: Box, kind: str, bottom: float, passed: float) -> Line:
-    """An edge that leads back runs below all else, from the one foot to the other; where nodes stand below the target,
-    it passes them on the right, ``passed`` from where their column begins."""
+def _back(source: Box, target: Box, kind: str, bottom: float, passed: tuple[float, float]) -> Line:
+    """An edge that leads back runs below all else, from the one foot to the other. Where nodes stand below one of them,
+    it passes those on the right: ``passed`` from where the columns of source and target begin."""
     start, end = source.x + source.width / 2, target.x + target.width / 2
     if source.key == target.key:
         start, end = source.x + source.width * 0.7, source.x + source.width * 0.3
+    departure: tuple[str | float, ...] = ("M", start, source.y + source.height)
+    if passed[0]:
+        start, foot = source.x + passed[0] + 16, source.y + source.height * 0.75
+        departure = (
+            "M",
+            source.x + source.width,
+            foot,
+            "L",
+            start - 6,
+            foot,
+            "C",
+            start,
+            foot,
+            start,
+            foot,
+            start,
+            foot + 6,
+        )
     arrival: tuple[str | float, ...] = ("L", end, target.y + target.height + 4)
-    if passed:
-        end, foot = target.x + passed + 16, target.y + target.height * 0.75
+    if passed[1]:
+        end, foot = target.x + passed[1] + 16, target.y + target.height * 0.75
         arrival = ("L", end, foot + 6, "C", end, foot, end, foot, end - 6, foot, "L", target.x + target.width + 4, foot)
     turn = min(10.0, abs(start - end) / 2)
     path = _joined(
-        *("M", start, source.y + source.height, "L", start, bottom - turn),
+        *(*departure, "L", start, bottom - turn),
         *("C", start, bottom, start, bottom, start - turn, bottom, "L", end + turn, bottom),
         *("C", end, bottom, end, bottom, end, bottom - turn, *arrival),
     )
