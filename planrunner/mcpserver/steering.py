@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from planrunner.app.history.show import look
-from planrunner.app.queue.asking import enqueue, take_up
+from planrunner.app.queue.asking import enqueue, take_up, withdraw
 from planrunner.app.queue.items import Item
 from planrunner.app.runs.control import steer, steered_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
-from planrunner.errors import Denied, NextStep
+from planrunner.errors import Denied, NextStep, NotFound
 from planrunner.mcpserver.inspection import plan_path
 from planrunner.mcpserver.tool import OPTIONAL, PARAMS, PLAN, RUN, Site, Tool, arguments_of, flag, number, text, texts
 from planrunner.plan.tasks import every
@@ -66,6 +67,9 @@ def _pause(site: Site, given: Arguments) -> dict[str, Json]:
 
 
 def _cancel(site: Site, given: Arguments) -> dict[str, Json]:
+    with suppress(NotFound):  # the queue does not know it: it was started elsewhere
+        if (gone := withdraw(given["run"], given["reason"], site.state)) is not None:
+            return _asked(site, gone)
     told = _told(site, given, "cancel")
     if told["applied"] and not told["held"] and not told["ended"]:
         _asked(site, take_up(told["run_id"], source=SOURCE, state=site.state))  # drives the run to its end

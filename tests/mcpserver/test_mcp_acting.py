@@ -87,6 +87,20 @@ def test_a_gate_stops_a_model_whatever_it_calls(tmp_path: Path) -> None:
     assert all(each.failed for each in tries[2:])
 
 
+def test_a_run_that_waits_in_the_queue_is_cancelled_and_never_begins(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", ACTIONS, flaky=FLAKY)
+    assert planrunner(folder, "queue", "pause").returncode == 0
+
+    async def work(client: Client) -> Answer:
+        run = (await call(client, "start", plan="flaky")).told["run_id"]
+        return await call(client, "cancel", run=run, reason="not needed")
+
+    told = by_streams(folder, work).told
+    assert (told["queue"], told["reason"]) == ("cancelled", "not needed")
+    assert planrunner(folder, "queue", "resume").returncode == 0
+    assert not (folder / "first.txt").exists()
+
+
 def test_a_failed_run_is_retried_and_a_task_of_it_re_run(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", ACTIONS, flaky=FLAKY)
 

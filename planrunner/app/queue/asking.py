@@ -135,11 +135,10 @@ def cancel(run: str, reason: str = "", state: str | None = None, now: bool = Fal
     end, as ``planrunner cancel`` does (``now``: without ``finally``), and is driven to its end by the worker. Raises
     NotFound, UsageError for one that is over."""
     there = find_state(None, state)
+    if (gone := withdraw(run, reason, there)) is not None:
+        return gone
     with Store(there) as store:
         run = store.find(run)
-        if store.withdraw(run, reason):
-            ring(there)
-            return item(run, there)
         _await_begun(store, run, there)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     steered = steer(run, "cancel", body, there)
@@ -147,6 +146,17 @@ def cancel(run: str, reason: str = "", state: str | None = None, now: bool = Fal
         raise UsageError(f"run {run}: {steered.answer.message}", NextStep("show", run))
     if not steered.held and not steered.ended:
         return take_up(run, state=there)
+    return item(run, there)
+
+
+def withdraw(run: str, reason: str = "", state: str | None = None) -> Item | None:
+    """Take an item out of the queue that waits for its first turn; None for one that has begun. Raises NotFound."""
+    there = find_state(None, state)
+    with Store(there) as store:
+        run = store.find(run)
+        if not store.withdraw(run, reason):
+            return None
+    ring(there)
     return item(run, there)
 
 
