@@ -160,7 +160,7 @@ SAMPLES = (
     "security/test_taint_ways.py",
     "service/browser/test_flows.py::test_a_plan_is_started_watched_and_approved",
     "service/browser/test_views.py::test_a_gate_is_decided_without_script",
-    "service/browser/test_views.py::test_a_view_is_open_to_all[a gate-light]",
+    "service/browser/test_views.py::test_a_view_is_open_to_all[a gate]",
     "service/test_access.py::test_a_scope_allows_what_it_says",
     "service/test_access.py::test_a_token_for_one_project_finds_no_other",
     "service/test_access.py::test_every_address_asks_for_a_scope_and_more_than_reading_for_a_change",

@@ -37,6 +37,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "fork": ("{run}",),
     "gates": ("{run}",),
     "logs": ("{run}",),
+    "metrics": ("{run}",),
     "pause": ("{run}",),
     "reject": ("{run}", "sign-off", "--reason", "no"),
     "replay": ("{run}",),

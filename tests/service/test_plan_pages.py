@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from chromium import browser, opened, violations
+from chromium import browser, faults, opened
 from serving import Answer, Served, awaited, serving
 
 GOOD = """\
@@ -157,16 +157,11 @@ def test_a_plan_is_saved_by_key_and_offers_its_start(served: Served, chromium: A
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/plans", "/plans/plans/good.yaml", "/plans/plans/bad.yaml", "/draft"])
 def test_no_view_has_a_fault_that_axe_knows_and_none_is_wider_than_a_phone(
-    served: Served, chromium: Any, path: str, scheme: str
+    served: Served, chromium: Any, path: str
 ) -> None:
-    page = opened(chromium, f"{served.address}/shop{path}", color_scheme=scheme)
-    assert violations(page) == []
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    assert violations(page) == []
+    assert faults(opened(chromium, f"{served.address}/shop{path}")) == []
 
 
 def test_a_goal_becomes_a_plan_that_runs_only_when_it_is_trusted(served: Served) -> None:
