@@ -90,3 +90,22 @@ def ratios(samples: Sequence[Sample], others: Sequence[Sample]) -> Spread:
 
 def peaks(samples: Sequence[Sample]) -> Spread:
     return spread([sample.peak for sample in samples])
+
+
+def median_of(act: Callable[[], object], times: int = 31) -> float:
+    """The median of the milliseconds that an act takes, after once that is not counted."""
+    act()
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        act()
+        found.append((time.perf_counter() - began) * 1000)
+    return statistics.median(found)
+
+
+def until(holds: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait until something holds, for so many seconds at most."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.05)

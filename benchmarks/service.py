@@ -19,11 +19,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from measure import median_of, until
 from playwright.sync_api import sync_playwright
 
 from planrunner.app.runs.execute import ExecRequest
@@ -198,7 +199,7 @@ def lists(rounds: int) -> Iterator[dict[str, float]]:
         for _ in range(200):
             service.start(sleep)
         going = f"{service.api}/runs?status=running"
-        _until(lambda: json.loads(service.ask("GET", going)[1])["counts"].get("running") == 200)
+        until(lambda: json.loads(service.ask("GET", going)[1])["counts"].get("running") == 200)
         for _ in range(rounds):
             yield _listed(service)
 
@@ -215,7 +216,7 @@ def _listed(service: Service) -> dict[str, float]:
         ("page of runs", f"{page}/runs"),
         ("inbox", f"{page}/inbox"),
     ):
-        figures[name] = _median(lambda path=path: _ok(service.ask("GET", path)))
+        figures[name] = median_of(lambda path=path: _ok(service.ask("GET", path)))
     return figures
 
 
@@ -241,7 +242,7 @@ def _shown(service: Service, runs: dict[int, str], browser: Json) -> dict[str, f
     figures: dict[str, float] = {}
     for size, run in runs.items():
         path = f"/{os.path.basename(os.getcwd())}/runs/{run}"
-        figures[f"{size} server"] = _median(lambda path=path: _ok(service.ask("GET", path)), 11)
+        figures[f"{size} server"] = median_of(lambda path=path: _ok(service.ask("GET", path)), 11)
         figures[f"{size} kB"] = len(_ok(service.ask("GET", path))) / 1000
         if browser is not None:
             figures[f"{size} paint"] = _paint(browser, f"http://127.0.0.1:{service.port}{path}")
@@ -279,7 +280,7 @@ def _paint(browser: Json, address: str) -> float:
     for _ in range(3):
         page = browser.new_page()
         page.goto(address)
-        _until(lambda page=page: page.evaluate(_PAINTED) >= 0)
+        until(lambda page=page: page.evaluate(_PAINTED) >= 0)
         found.append(float(page.evaluate(_PAINTED)))
         page.close()
     return statistics.median(found)
@@ -293,7 +294,7 @@ def _live(service: Service) -> dict[str, float]:
     tasks = "".join(f"  - {{id: t{number}, uses: noop}}\n" for number in range(1000))
     plan = written("stream.yaml", f"plan: stream\nmax_parallel: 50\ntasks:\n{tasks}")
     run = service.start(plan)[0]
-    _until(lambda: service.ask("GET", f"{service.api}/runs/{run}")[0] == 200)
+    until(lambda: service.ask("GET", f"{service.api}/runs/{run}")[0] == 200)
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
     connection.request("GET", f"{service.api}/runs/{run}/events/stream")
     answer = connection.getresponse()
@@ -313,23 +314,6 @@ def _live(service: Service) -> dict[str, float]:
 def _ok(answer: tuple[int, bytes]) -> bytes:
     assert answer[0] == 200, answer
     return answer[1]
-
-
-def _median(act: Callable[[], object], times: int = 31) -> float:
-    act()
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        act()
-        found.append((time.perf_counter() - began) * 1000)
-    return statistics.median(found)
-
-
-def _until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from measure import median_of, until
+
 Json = Any
 
 FLOWS = """
@@ -154,9 +156,9 @@ def prefect() -> Iterator[Peer]:
     server = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(peer.port)]
     try:
         peer.spawn([sys.executable, *server], settings)
-        _until(lambda: peer.answers("/health"))
+        until(lambda: peer.answers("/health"))
         peer.spawn([sys.executable, "flows.py"], settings)
-        _until(lambda: peer.answers("/deployments/name/many/bench"))
+        until(lambda: peer.answers("/deployments/name/many/bench"))
         yield peer
     finally:
         peer.stop()
@@ -199,7 +201,7 @@ def prefect_lists(rounds: int) -> Iterator[dict[str, float]]:
             used = peer.cpu()
             time.sleep(10)
             idle = (peer.cpu() - used) / 10 * 100
-            runs = _median(lambda: peer.read("POST", "/flow_runs/paginate", wanted))
+            runs = median_of(lambda: peer.read("POST", "/flow_runs/paginate", wanted))
             yield {"memory": peer.memory(), "idle": idle, "runs": runs}
 
 
@@ -210,9 +212,9 @@ def prefect_pages(rounds: int) -> Iterator[dict[str, float]]:
         run = peer.read("POST", f"/deployments/{deployment}/create_flow_run", {})["id"]
         _ended(peer, run)
         path = f"/flow_runs/{run}/graph-v2"
-        _until(lambda: len(peer.read("GET", path)["nodes"]) == 1000)
+        until(lambda: len(peer.read("GET", path)["nodes"]) == 1000)
         for _ in range(rounds):
-            server = _median(lambda: peer.read("GET", path), 11)
+            server = median_of(lambda: peer.read("GET", path), 11)
             yield {"1000 server": server, "1000 kB": len(peer.ask("GET", path)[1]) / 1000}
 
 
@@ -236,23 +238,6 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
-
-
-def _median(act: Callable[[], object], times: int = 31) -> float:
-    act()
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        act()
-        found.append((time.perf_counter() - began) * 1000)
-    return statistics.median(found)
-
-
-def _until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.05)
 
 
 PARTS = {

@@ -105,7 +105,7 @@ def _intervals(story: Story, end: float) -> Iterator[tuple[str, float, float]]:
     for pieces in story.pieces.values():
         for piece in pieces:
             if piece.kind in _KINDS:
-                yield _KINDS[piece.kind], piece.began, _ended(piece, end)
+                yield _KINDS[piece.kind], piece.began, piece.began + piece.lasted(end)
     for began, ended in story.rests:
         yield "stopped", began, end if ended is None else ended
 
@@ -116,13 +116,9 @@ def _tasks(story: Story, end: float) -> Iterator[TaskTime]:
         by_place.setdefault(place_of(path), []).extend(piece for piece in pieces if piece.kind in _KINDS)
     for place, pieces in by_place.items():
         if pieces:
-            times = [(_KINDS[piece.kind] == "tasks", _ended(piece, end) - piece.began) for piece in pieces]
+            times = [(_KINDS[piece.kind] == "tasks", piece.lasted(end)) for piece in pieces]
             worked, waited = (sum(took for works, took in times if works is kind) for kind in (True, False))
             yield TaskTime(place, sum(piece.kind == "attempt" for piece in pieces), worked, waited)
-
-
-def _ended(piece: Piece, end: float) -> float:
-    return end if piece.ended is None else piece.ended
 
 
 def _task_row(each: TaskTime) -> tuple[str, str, str]:
