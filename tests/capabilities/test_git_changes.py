@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -464,6 +465,22 @@ class TestOtherRepositories:
 
 
 class TestWorkingTrees:
+    def test_trees_are_added_and_removed_one_at_a_time(
+        self, work: Path, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spy, notes = tmp_path / "programs" / "git", tmp_path / "notes"
+        real = shutil.which("git")
+        is_free = f"fcntl.flock(os.open('{work}/.git', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        lines = ["#!/bin/sh", 'if [ "$1 $2" = "worktree add" ] || [ "$1 $2" = "worktree remove" ]; then']
+        lines += [f'  {sys.executable} -c "import fcntl, os; {is_free}" 2>/dev/null; echo "$2 $?" >> {notes}', "fi"]
+        spy.parent.mkdir()
+        spy.write_text("\n".join([*lines, f'exec {real} "$@"', ""]))
+        spy.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{spy.parent}:{os.environ['PATH']}")
+        bench.act(worktree_add, path="further", ref="other")
+        bench.act(worktree_remove, path="further")
+        assert notes.read_text().splitlines() == ["add 1", "remove 1"]
+
     def test_they_are_added_and_removed_and_each_is_taken_back(self, work: Path, bench: Bench) -> None:
         before = tree_state(work)
         added = bench.act(worktree_add, path="further", ref="other", branch="plan/x")

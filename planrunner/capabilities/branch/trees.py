@@ -94,7 +94,7 @@ def fork(
     below = "."
     if commit:
         repository = open_repository(context)
-        repository.git.run("worktree", "add", "--detach", "--", whole, commit)
+        repository.worktree("add", "--detach", "--", whole, commit)
         below = repository.below
     else:
         _copy(context, whole)
@@ -199,7 +199,7 @@ def _remove(context: Context, place: str) -> bool:
     there = os.path.lexists(whole)
     if there and os.path.lexists(os.path.join(whole, ".git")):
         with contextlib.suppress(Refused):  # one that was only begun is not a working tree yet
-            open_repository(context).git.run("worktree", "remove", "--force", "--force", "--", whole)
+            open_repository(context).worktree("remove", "--force", "--force", "--", whole)
     if os.path.lexists(whole):
         shutil.rmtree(whole)
     folder = os.path.join(context.call.directory, BRANCHES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -41,6 +42,16 @@ class Repository(NamedTuple):
     @property
     def index_path(self) -> str:
         return os.path.join(self.folder, "index")
+
+    def worktree(self, *arguments: str) -> None:
+        """Add or remove a working tree, one at a time in the repository: git removes the folder of all trees with the
+        last one, and an addition that began meanwhile fails. Raises Refused."""
+        folder = os.open(self.shared, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            self.git.run("worktree", *arguments)
+        finally:
+            os.close(folder)
 
 
 class Head(NamedTuple):

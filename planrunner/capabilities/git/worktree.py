@@ -221,13 +221,13 @@ def _mark(place: str) -> str:
 
 
 def _add_command(place: str, commit: str, name: str) -> list[str]:
-    return ["worktree", "add", "--detach", "--lock", f"--reason={_lock_text(name)}", "--", place, commit]
+    return ["add", "--detach", "--lock", f"--reason={_lock_text(name)}", "--", place, commit]
 
 
 def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> Preview:
     repository = open_repository(context)
     commit = commit_of(repository, ref)
-    calls = [plain_call(*_add_command(folder_of(context, path), commit, slot(context)))]
+    calls = [plain_call("worktree", *_add_command(folder_of(context, path), commit, slot(context)))]
     if branch:
         full = f"refs/heads/{checked_reference(branch)}"
         calls += [plain_call("update-ref", full, commit, "0" * len(commit)), plain_call("symbolic-ref", "HEAD", full)]
@@ -258,7 +258,7 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
             if held(inner) or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
                 raise Failure(f"{before['path']} holds work of its own", "moved")
             scopes.require_committed(repository, before["commit"], place)
-        repository.git.run("worktree", "remove", "--force", "--force", "--", place)
+        repository.worktree("remove", "--force", "--force", "--", place)
     now = value_of(repository, before["branch"]) if new else ""
     if now not in ("", new):
         raise Failure(
@@ -297,11 +297,11 @@ def worktree_add(
     if full and value_of(repository, full) and not ours:
         raise Failure(f"the branch {short(full)} exists already", "exists")
     if ours and not _made_by(place):
-        repository.git.run("worktree", "remove", "--force", "--force", "--", place)
+        repository.worktree("remove", "--force", "--force", "--", place)
         ours = False
     if not ours:
         scopes.require_committed(repository, commit, place)
-        repository.git.run(*_add_command(place, commit, name))
+        repository.worktree(*_add_command(place, commit, name))
         _sign(place, name)
     inner = open_repository(context, place)
     if full:
@@ -348,7 +348,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
             found = now[:12] or "nothing"
             raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {found}", "moved")
         scopes.require_committed(repository, commit, place)
-        repository.git.run("worktree", "add", "--detach", "--", place, commit)
+        repository.worktree("add", "--detach", "--", place, commit)
         changed = True
         if before["made"]:
             _sign(place, before["made"])
@@ -398,5 +398,5 @@ def worktree_remove(
         raise Failure(f"{path} is locked: {entry.locked}", "busy")
     branch = entry.branch.removeprefix("refs/heads/")
     record.write({"branch": branch, "commit": entry.commit})
-    repository.git.run("worktree", "remove", "--", place)
+    repository.worktree("remove", "--", place)
     return Removed(path, branch, entry.commit)
