@@ -235,5 +235,5 @@ def test_a_decided_run_that_no_worker_continues_says_to_resume_it(served: Served
     started = commands.run("exec", "plans/asks.yaml", "--json", folder=served.folder, env=served.environment)
     run = str(started.data["run_id"])
     commands.run("approve", run, "sign", "--as", "bo", folder=served.folder, env=served.environment)
-    assert "Open the run and resume it" in words(page(served, f"inbox/{run}/sign"))
+    awaited(lambda: "Open the run and resume it" in words(page(served, f"inbox/{run}/sign")))
     assert "slot is free" not in words(page(served, "runs"))

@@ -217,7 +217,9 @@ def test_a_person_says_on_the_page_what_became_of_an_attempt_that_was_cut_off(vi
     awaited((folder / "acting").exists)
     acting.kill()
     acting.wait()
-    run = shop.served.get(f"{shop.served.api}/runs").data["runs"][0]["run_id"]
+    listed = f"{shop.served.api}/runs?plan=cut"  # the service hears of a run of another process a moment later
+    run = awaited(lambda: shop.served.get(listed).data["runs"])[0]["run_id"]
+    awaited(lambda: shop.served.run(run)["tasks"]["act"]["attempts"])
     page = visit(f"runs/{run}", script=False)
     expect(page.locator(".verdict.present")).to_contain_text("the end of act is unknown")
     expect(page.locator("aside section:visible .tries")).to_contain_text("was cut off")
