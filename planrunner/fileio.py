@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
 from threading import RLock
 
 
@@ -53,6 +55,16 @@ def turn(place: str) -> RLock:
     """What a thread holds while it writes into a database, which is named by its path or its folder: by itself SQLite
     has those that wait sleep, longer and longer, while others come first."""
     return _TURNS.setdefault(os.path.abspath(place), RLock())
+
+
+@contextlib.contextmanager
+def locked(folder: int) -> Iterator[None]:
+    """Hold the lock of an open folder: other threads and processes that lock it wait. Raises OSError."""
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def replace_file(path: str, data: bytes, mode: int = 0o600, durable: bool = False) -> None:

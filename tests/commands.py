@@ -23,30 +23,19 @@ _MOST = (
     "planrunner.cli.exec",
     "planrunner.cli.gates",
     "planrunner.cli.rerun",
-    "planrunner.cli.resume",
     "planrunner.cli.show",
     "planrunner.engine.enactment",
-    "planrunner.engine.evidence",
-    "planrunner.engine.freshness",
-    "planrunner.engine.gates",
     "planrunner.engine.observation",
-    "planrunner.engine.services",
-    "planrunner.engine.taint",
-    "planrunner.capabilities.git.repository",
-    "planrunner.capabilities.jsonschema",
-    "planrunner.capabilities.validate.tests",
     "planrunner.plan.expressions.grammar",
 )
-"""What most commands import while they run."""
+"""What most commands import before they are through."""
 _MODELS = (
-    "planrunner.capabilities.http.exchange",
     "planrunner.capabilities.llm.providers",
     "pydantic_ai.models.anthropic",
     "pydantic_ai.models.google",
     "pydantic_ai.models.ollama",
-    "pydantic_ai.models.openai",
 )
-"""What asking a model imports, a second and more each time: worth it where a worker runs hundreds of tests."""
+"""What asking a model imports, for a second and more: worth it in a worker of many tests."""
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload([*_MOST, *(_MODELS if "PYTEST_XDIST_WORKER" in os.environ else ())])
 _OF_THE_START = ("LANG", "LC_", "LD_", "PYTHON", "TZ")

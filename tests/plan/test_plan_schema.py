@@ -168,7 +168,7 @@ def changed(data: Any, path: tuple[Any, ...], verb: str, key: str, value: Any) -
         return
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHANGES)
 def test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with(changes: Any) -> None:
     data = copy.deepcopy(WHOLE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from serving import Served, awaited
@@ -109,6 +111,21 @@ def test_a_failed_run_is_retried_and_its_rollback_told(served: Served) -> None:
     nothing = served.post(f"{served.api}/runs/{run}/rollback/preview", {})
     assert nothing.status == 400
     assert "nothing to undo" in nothing.data["detail"]
+
+
+def test_a_run_of_the_queue_that_failed_and_is_retried_elsewhere_is_cancelled(served: Served) -> None:
+    plan = "plan: again\ntasks: [{id: act, run: test -e ready && touch acting && sleep 60, timeout: 2m}]\n"
+    (served.folder / "plans/again.yaml").write_text(plan)
+    run = served.start("plans/again.yaml")
+    assert served.settled(run)["status"] == "failed"
+    (served.folder / "ready").touch()
+    command = [sys.executable, "-m", "planrunner", "retry", run, "--progress", "quiet"]
+    with subprocess.Popen(command, cwd=served.folder, env=served.environment) as elsewhere:
+        awaited((served.folder / "acting").exists)
+        answer = served.post(f"{served.api}/runs/{run}/cancel", {"reason": "enough"})
+        assert answer.status == 200, answer
+        elsewhere.wait(60)
+    assert awaited(lambda: (shown := served.run(run))["status"] == "cancelled" and shown)["stopped"]["comment"] == "enough"
 
 
 def test_a_run_is_paused_goes_on_and_is_cancelled(served: Served) -> None:

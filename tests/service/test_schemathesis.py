@@ -87,7 +87,7 @@ def test_every_answer_at_names_that_exist_is_one_that_the_description_has(tmp_pa
 
 @pytest.mark.limit(1800)
 def test_every_answer_at_names_from_nowhere_is_one_that_the_description_has(tmp_path: Path) -> None:
-    fuzzed(tmp_path, "fuzzing", EXAMPLES, names=False)
+    fuzzed(tmp_path, "coverage,fuzzing", EXAMPLES, names=False)
 
 
 def _memory(served: Served) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from planrunner.caller import workspace
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RecordMismatch, StorageFailed, UsageError
 from planrunner.failures import Failure
+from planrunner.fileio import locked
 from planrunner.files.beneath import Beneath, open_inside
 from planrunner.files.staged import write_new
 from planrunner.plan.files import File, decode
@@ -234,7 +234,7 @@ def save_text(path: str, text: str, digest: str, outside: bool = False) -> PlanT
     if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
         raise UsageError(f"the text has more than {MAX_TEXT:,} bytes, the most that a plan may have")
     try:
-        with _opened() as tree, tree.parent(tree.writable(path), make=True) as (folder, name), _locked(folder):
+        with _opened() as tree, tree.parent(tree.writable(path), make=True) as (folder, name), locked(folder):
             before, mode = _present(folder, name)
             if _digest(before) != digest:
                 raise RecordMismatch(*_mismatch(path, before, digest))
@@ -255,16 +255,6 @@ def _mismatch(path: str, before: bytes | None, digest: str) -> tuple[str, str]:
     if not digest:
         return f"`{path}` exists already", "choose another name, or edit that plan"
     return f"`{path}` has changed since it was read", "look at what differs, then save again"
-
-
-@contextlib.contextmanager
-def _locked(folder: int) -> Iterator[None]:
-    """No other save in the same folder meanwhile, in whatever process."""
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def _present(folder: int, name: str) -> tuple[bytes | None, int]:

@@ -135,11 +135,11 @@ def cancel(run: str, reason: str = "", state: str | None = None, now: bool = Fal
     end, as ``planrunner cancel`` does (``now``: without ``finally``), and is driven to its end by the worker. Raises
     NotFound, UsageError for one that is over."""
     there = find_state(None, state)
-    if (gone := withdraw(run, reason, there)) is not None:
-        return gone
     with Store(there) as store:
         run = store.find(run)
-        _await_begun(store, run, there)
+        if (gone := _withdrawn(store, run, reason)) is not None:
+            return gone
+        _await_begun(store, run)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     steered = steer(run, "cancel", body, there)
     if not steered.answer.applied:
@@ -151,24 +151,26 @@ def cancel(run: str, reason: str = "", state: str | None = None, now: bool = Fal
 
 def withdraw(run: str, reason: str = "", state: str | None = None) -> Item | None:
     """Take an item out of the queue that waits for its first turn; None for one that has begun. Raises NotFound."""
-    there = find_state(None, state)
-    with Store(there) as store:
-        run = store.find(run)
-        if not store.withdraw(run, reason):
-            return None
-    ring(there)
-    return item(run, there)
+    with Store(find_state(None, state)) as store:
+        return _withdrawn(store, store.find(run), reason)
 
 
-def _await_begun(store: Store, run: str, state: str) -> None:
-    """Wait until a run that was taken from the queue is in the journal, or has failed to get there. Raises UsageError
-    for what is over."""
+def _withdrawn(store: Store, run: str, reason: str) -> Item | None:
+    if not store.withdraw(run, reason):
+        return None
+    ring(store.state)
+    return store.task(run).item
+
+
+def _await_begun(store: Store, run: str) -> None:
+    """Wait until a run that was taken from the queue is in the journal, which knows from then on how it stands. Raises
+    UsageError for one that is over and never got there."""
     deadline = time.monotonic() + _TAKEN
-    while True:
+    while not _exists(run, store.state):
         found = store.task(run).item
         if found.status in ("done", "failed", "cancelled"):
             raise UsageError(f"run {run} is over: {found.reason or found.status}", NextStep("queue"))
-        if _exists(run, state) or found.status != "running" or time.monotonic() > deadline:
+        if found.status != "running" or time.monotonic() > deadline:
             return
         time.sleep(0.02)
 

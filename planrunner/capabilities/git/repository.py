@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import os
@@ -15,6 +14,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, checked_revision
 from planrunner.capabilities.git.configuration import user_values
+from planrunner.fileio import locked
 from planrunner.files.listing import repository_around
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
@@ -48,8 +48,8 @@ class Repository(NamedTuple):
         last one, and an addition that began meanwhile fails. Raises Refused."""
         folder = os.open(self.shared, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            self.git.run("worktree", *arguments)
+            with locked(folder):
+                self.git.run("worktree", *arguments)
         finally:
             os.close(folder)
 

@@ -7,6 +7,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Iterable
 from email.message import Message
 from typing import Annotated, Any, NamedTuple
 
@@ -337,14 +338,7 @@ def fetch(
     noted = context.noted(note)
     tries, since = json.loads(noted) if noted else (0, seconds_of(now()))
     outcomes = _fetched(context, items, limits, since if tries else math.inf)
-    docs: list[Item] = []
-    failed: list[Item] = []
-    for item, outcome in zip(items, outcomes):
-        if isinstance(outcome, Got):
-            outcome = _doc(context, item, outcome, limits.shown, source.query)
-        (failed if "failure" in outcome else docs).append(outcome)
-        if context.cancelled():
-            raise Failure("fetching was stopped", "interrupted")
+    docs, failed = _pages(context, zip(items, outcomes), limits.shown, source.query)
     outputs = Docs(source.query, docs, failed, len(docs))
     waits = [each.get("retry_after", 0.0) for each in failed if each["failure"] == "transient"]
     if waits and min(waits) <= _RETRY["max_delay"] and tries + 1 < _MOST_ATTEMPTS and may_call(context):
@@ -360,6 +354,20 @@ def fetch(
         rule = next((str(entry["rule"]) for entry in failed if kind == "policy" and "rule" in entry), "")
         raise _failure(outputs, len(items), kind, rule=rule)
     return outputs
+
+
+def _pages(
+    context: Context, fetched: Iterable[tuple[Item, Got | Item]], most: int, query: str
+) -> tuple[list[Item], list[Item]]:
+    """The pages with their texts, ``most`` characters each, and those that could not be had."""
+    docs: list[Item] = []
+    failed: list[Item] = []
+    for item, outcome in fetched:
+        page = _doc(context, item, outcome, most, query) if isinstance(outcome, Got) else outcome
+        (failed if "failure" in page else docs).append(page)
+        if context.cancelled():
+            raise Failure("fetching was stopped", "interrupted")
+    return docs, failed
 
 
 def _allowed(tolerate: int | str, count: int) -> int:
