@@ -125,7 +125,9 @@ def test_a_run_of_the_queue_that_failed_and_is_retried_elsewhere_is_cancelled(se
         answer = served.post(f"{served.api}/runs/{run}/cancel", {"reason": "enough"})
         assert answer.status == 200, answer
         elsewhere.wait(60)
-    assert awaited(lambda: (shown := served.run(run))["status"] == "cancelled" and shown)["stopped"]["comment"] == "enough"
+    assert (
+        awaited(lambda: (shown := served.run(run))["status"] == "cancelled" and shown)["stopped"]["comment"] == "enough"
+    )
 
 
 def test_a_run_is_paused_goes_on_and_is_cancelled(served: Served) -> None:
