@@ -51,6 +51,12 @@ def shown_status(state: State, number: int) -> str:
     return "paused" if is_done(task_state) or on_resume(state, number) else "in_doubt"
 
 
+def doubtful(state: State) -> list[int]:
+    """The tasks, by number, whose end is unknown and for a person to tell."""
+    open_ = (number for number, task in enumerate(state.tasks) if task.status in ("in_doubt", "running"))
+    return [n for n in open_ if n not in state.containers and shown_status(state, n) == "in_doubt"]
+
+
 def is_decided(task_state: TaskState) -> bool:
     """Whether people have said what a task waited for, and the run was not resumed since."""
     return task_state.status == "blocked" and task_state.reason == "decided"

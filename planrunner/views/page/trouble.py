@@ -11,7 +11,7 @@ from planrunner.views.failure import BLOCKS, failure_facts, is_undoable, trouble
 from planrunner.views.page.figures import duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
-from planrunner.views.status import attempt_text, has_failed, shown_status
+from planrunner.views.status import attempt_text, doubtful, has_failed, shown_status
 
 
 class Line(NamedTuple):
@@ -48,7 +48,7 @@ _SHOWN = {"in": "In", "refused": "Refused", "gave": "Gave", "advice": "Advice", 
 
 def troubles(story: Story, source: Source | None) -> tuple[list[Trouble], int]:
     """The failure blocks of a run, the cause first, and how many more there are."""
-    numbers = troubled(story.state)
+    numbers = [*dict.fromkeys((*troubled(story.state), *doubtful(story.state)))]
     return [_trouble(story, number, source) for number in numbers[:BLOCKS]], max(0, len(numbers) - BLOCKS)
 
 
@@ -62,21 +62,23 @@ def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
     attempt = attempt_text(task, task_state.attempts, task_state.past)
     took = duration(task_state.outcome.duration) if task_state.outcome and task_state.outcome.duration else ""
     kind = f"class {task_state.failure}" if task_state.failure else ""
+    status = shown_status(state, number)
+    is_doubtful = status == "in_doubt"
     return Trouble(
         task.id,
         place_of(task.id),
         label(state, number),
         task.title,
-        task_sign("failed" if has_failed(task_state) else shown_status(state, number)),
+        task_sign("failed" if has_failed(task_state) else status),
         " · ".join(part for part in (attempt, f"after {took}" if took else "", kind) if part),
-        texts.get("why", ""),
+        texts.get("why") or ("its attempt was cut off" if is_doubtful else ""),
         texts.get("command", ""),
         tuple(_output(known)),
         tuple((_SHOWN[name], text) for name, text in known if name in _SHOWN),
         file,
         line,
         _hint(story, task.id),
-        task_state.status == "in_doubt",
+        is_doubtful,
         is_undoable(state, number),
     )
 

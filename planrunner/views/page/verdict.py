@@ -13,7 +13,7 @@ from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watch
 from planrunner.views.page.figures import ago, count, duration, sentence
 from planrunner.views.page.gate import deciders, named_deciders
 from planrunner.views.page.signs import Sign, run_sign
-from planrunner.views.status import listed, shown_counts, shown_status
+from planrunner.views.status import doubtful, listed, shown_counts
 
 
 class Verdict(NamedTuple):
@@ -162,10 +162,10 @@ def _running(state: State, sign: Sign, now: float) -> Verdict:
 
 
 def _paused(state: State, sign: Sign, now: float) -> Verdict:
-    open_ = [n for n, task in enumerate(state.tasks) if task.status in ("in_doubt", "running")]
-    doubts = [label(state, n) for n in open_ if n not in state.containers and shown_status(state, n) == "in_doubt"]
-    if doubts:
-        text = f": the end of {listed(doubts)} is unknown. Say what became of it, and the run continues."
+    if doubts := [label(state, number) for number in doubtful(state)]:
+        several = len(doubts) > 1
+        end, each = (f"the ends of {listed(doubts)} are", "each") if several else (f"the end of {doubts[0]} is", "it")
+        text = f": {end} unknown. Say what became of {each}, and the run continues."
         return Verdict(run_sign("paused", "cut off"), "In doubt", text, "", "settle")
     if state.reason == "cut off":
         text = ": its process ended in the middle. Resume it; what had succeeded is kept."
