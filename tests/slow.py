@@ -55,6 +55,7 @@ ROOMS = (
     "mcpserver/test_mcp_acting.py",
     "mcpserver/test_mcp_http.py",
     "packaging/",
+    "playbooks/",
     "plan/test_expr_evaluate.py::test_whatever_the_tree_and_the_values_the_only_exception_is_ours",
     "plan/test_plan_schema.py::test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with",
     "plugins/test_plugins_command.py",

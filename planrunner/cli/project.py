@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 
 import click
 
@@ -18,6 +19,8 @@ from planrunner.app.project.configuration import (
 )
 from planrunner.app.project.doctor import examine, examine_sandbox, sandbox_document
 from planrunner.app.project.init import PLAN, start_project
+from planrunner.app.project.playbooks import PLAYBOOKS, install_playbook
+from planrunner.cli.completion import completes
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.lint import print_findings
 from planrunner.cli.options import json_option
@@ -32,19 +35,43 @@ from planrunner.views.rights import Credited, rows
 
 @click.command("init")
 @click.argument("directory", default=".")
-def init_command(directory: str) -> int:
+@click.option(
+    "--playbook",
+    metavar="NAME",
+    shell_complete=completes(lambda ctx, word: [(name, "") for name in PLAYBOOKS]),
+    help="Write this playbook instead, with its tests and its rehearsal.",
+)
+def init_command(directory: str, playbook: str | None) -> int:
     """Write a first plan to start from: plans/hello.yaml, with a short guide. Nothing is overwritten.
+
+    Playbooks are whole plans for known work: backfill, coding-agent, debugging, dependency-update, deploy, feature,
+    incident, migration, nightly-report, refactor, release, research.
 
     \b
     Examples:
       planrunner init
       planrunner init ~/project
+      planrunner init --playbook release
     """
-    for path in start_project(directory).files:
-        click.echo(f"wrote {os.path.normpath(path)}")
+    if playbook is not None:
+        return _install(directory, playbook)
+    _say_written(start_project(directory).files)
     click.echo(f"next: planrunner exec {os.path.normpath(os.path.join(directory, PLAN))}", err=True)
     click.echo("or run it from a page: planrunner serve", err=True)
     return 0
+
+
+def _install(directory: str, playbook: str) -> int:
+    installed = install_playbook(directory, playbook)
+    _say_written(installed.files)
+    click.echo(f"try it on a scratch project: python {os.path.normpath(installed.rehearsal)}", err=True)
+    click.echo(f"then read it: {os.path.normpath(installed.plan)}", err=True)
+    return 0
+
+
+def _say_written(files: Iterable[str]) -> None:
+    for path in files:
+        click.echo(f"wrote {os.path.normpath(path)}")
 
 
 @click.group("config", cls=CommandGroup, default="show")

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scripted import ScriptedModel
 from workbench import environment, planrunner
+
+from planrunner.testing.scripted_model import ScriptedModel
 
 Json = Any
 Case = TypeVar("Case")

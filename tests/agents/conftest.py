@@ -12,7 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from bench import Bench
-from scripted import ScriptedModel
+
+from planrunner.testing.scripted_model import ScriptedModel
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 from bench import Bench
-from scripted import Heard
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
@@ -18,6 +17,7 @@ from planrunner.errors import PlanInvalid
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event
 from planrunner.machine.state import State
+from planrunner.testing.scripted_model import Heard
 
 Json = Any
 Kind = TypeVar("Kind", bound=Event)

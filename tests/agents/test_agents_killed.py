@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from bench import EVERY, Bench, sampled
 from hurried import every_call_is_answered, last_run
-from scripted import Heard
 from simulator.crashes import die_at, in_child
 
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.journal.sqlite import open_journal
+from planrunner.testing.scripted_model import Heard
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 

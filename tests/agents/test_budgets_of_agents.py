@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from bench import Bench
-from scripted import Heard
+
+from planrunner.testing.scripted_model import Heard
 
 Json = Any
 Make = Callable[..., Bench]

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from bench import Bench, sampled
-from scripted import Heard
 from workbench import ROOT
+
+from planrunner.testing.scripted_model import Heard
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import Heard, ScriptedModel
 from workbench import planrunner
+
+from planrunner.testing.scripted_model import Heard, ScriptedModel
 
 Json = Any
 

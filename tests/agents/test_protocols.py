@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from bench import Bench
 from hurried import Ran, every_call_is_answered, exec_here, jump
-from scripted import Heard
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RetryScheduled
+from planrunner.testing.scripted_model import Heard
 
 Json = Any
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import Bench
-from scripted import Heard
+
+from planrunner.testing.scripted_model import Heard
 
 Json = Any
 Make = Callable[..., Bench]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from bench import Bench
-from scripted import ScriptedModel
+
+from planrunner.testing.scripted_model import ScriptedModel
 
 Json = Any
 Make = Callable[..., Bench]

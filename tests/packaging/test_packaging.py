@@ -111,10 +111,11 @@ def test_the_source_archive_holds_what_a_build_and_the_tests_need(archive: Path)
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"planrunner"}
-    for folder in ("grammar", "schemas"):
+    for folder in ("grammar", "schemas", "plans/playbooks"):
         start = f"planrunner/_data/{folder}/"
         packed = {name.removeprefix(start) for name in names if name.startswith(start)}
-        assert packed == {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        files = {path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert packed == {str(path.relative_to(ROOT / folder)) for path in files}
     pages = [Path(name) for name in names if name.startswith("planrunner/explanations/")]
     assert {page.name for page in pages if page.suffix == ".md"} == {
         path.name for path in (ROOT / "planrunner" / "explanations").glob("*.md")

@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT / "tests" / "agents"))
 from bench import Bench
 from hostile_peer import Peer, serving
 from hurried import Ran, every_call_is_answered, exec_here
-from scripted import Heard, ScriptedModel
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted
+from planrunner.testing.scripted_model import Heard, ScriptedModel
 
 Json = Any
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from projects import CASES, Project
-from scripted import Heard, ScriptedModel
 
 from planrunner.app.drafts.goals import filled, goals, recognised
 from planrunner.capabilities.agent.facts import facts
 from planrunner.errors import Hint
+from planrunner.testing.scripted_model import Heard, ScriptedModel
 
 Json = Any
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from projects import Project
-from scripted import ScriptedModel
 from simulator.crashes import die_at, in_child
 
 from planrunner.app.history.show import look
@@ -21,6 +20,7 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.machine.events import RunRevised
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, write
+from planrunner.testing.scripted_model import ScriptedModel
 
 Json = Any
 

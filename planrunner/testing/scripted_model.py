@@ -36,7 +36,9 @@ class Heard(NamedTuple):
 class ScriptedModel:
     """A server; ``heard`` are the requests in their order."""
 
-    def __init__(self, script: list[Reply] | Callable[[Heard], Reply], usage: tuple[int, int] = (100, 20)) -> None:
+    def __init__(
+        self, script: list[Reply] | Callable[[Heard], Reply], usage: tuple[int, int] = (100, 20), port: int = 0
+    ) -> None:
         self._script, self._usage = script, usage
         self._lock = threading.Lock()
         self.heard: list[Heard] = []
@@ -53,9 +55,10 @@ class ScriptedModel:
             def log_message(self, *_: Any) -> None:
                 return
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def __enter__(self) -> ScriptedModel:
@@ -228,7 +231,11 @@ def _anthropic_stream(whole: Json) -> list[str]:
         {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": {**used, "output_tokens": 0}}}
     ]  # fmt: skip
     for at, block in enumerate(whole["content"]):
-        empty = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}}
+        empty: dict[str, Json] = {
+            "text": {"text": ""},
+            "thinking": {"thinking": "", "signature": ""},
+            "tool_use": {"input": {}},
+        }
         begun = {**block, **empty[block["type"]]}
         events.append({"type": "content_block_start", "index": at, "content_block": begun})
         events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in _anthropic_deltas(block)]

@@ -1,0 +1,27 @@
+"""Playbooks run for real, in the scratch project of their rehearsal; slow, each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from stage import Stage
+from workbench import ROOT
+
+from planrunner.testing.rehearsal import opened, prepare_of
+
+REHEARSALS = ROOT / "plans" / "playbooks" / "rehearsals"
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+    """Opens the scene of a playbook; its servers live until the end of the test."""
+    with contextlib.ExitStack() as scenes:
+
+        def stage(name: str) -> Stage:
+            program = REHEARSALS / f"{name}.py"
+            return Stage(scenes.enter_context(opened(prepare_of(program), program, tmp_path / name)))
+
+        yield stage
