@@ -13,8 +13,8 @@ A rehearsal is a program beside its playbook: ``prepare`` makes the project, ``r
     if __name__ == "__main__":
         rehearse(prepare, __file__)
 
-Called without arguments such a program starts from the beginning and runs the playbook. With arguments it runs that command
-in the project as the last call left it: ``show last``, ``rollback last``, ``exec -p version=2``.
+Called without arguments such a program starts from the beginning and runs the playbook. With arguments it runs that
+command in the project as the last call left it: ``show last``, ``rollback last``, ``exec -p version=2``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ _WITH_A_PLAN = ("exec", "preview")
 class Scene:
     """The scratch project of a rehearsal, and what runs beside it until ``close``.
 
-    ``folder`` is the project, with the playbook in ``plans/``. ``new`` says that it was made by this call. ``settings`` are
-    the sections of its planrunner.yaml, ``environment`` variables of the command, ``arguments`` those of ``planrunner exec``.
+    ``folder`` is the project, with the playbook in ``plans/``. ``new`` says that it was made by this call. ``settings``
+    are the sections of its planrunner.yaml, ``environment`` variables of the command, ``arguments`` those of
+    ``planrunner exec``.
     """
 
     def __init__(self, program: Path, folder: Path) -> None:
@@ -98,7 +99,7 @@ class Scene:
         self.save()
         folder = self.folder / cwd
         env = {**os.environ, **self.environment, **_IDENTITY, **variables}
-        done = subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True)
+        done = subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"git {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         if words[0] == "init" and "--bare" not in words:
@@ -200,7 +201,7 @@ def rehearse(prepare: Prepare, file: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with opened(prepare, program, folder) as scene:
         command = scene.command(*(words or ["exec"]))
-        print(f"in {folder}: planrunner {' '.join(command)}", file=sys.stderr)
+        sys.stderr.write(f"in {folder}: planrunner {' '.join(command)}\n")
         raise SystemExit(_run(scene, command))
 
 

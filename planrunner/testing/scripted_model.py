@@ -1,7 +1,7 @@
 """A model that says what a script tells it, in the words of four providers, on loopback.
 
-A script is a list of replies, or a function that is given the request in one shape and gives a reply. A reply is a text,
-a list of calls ``(tool, arguments)`` or ``(tool, arguments, id)``, or a mapping with ``text``, ``calls``, ``thinks``,
+A script is a list of replies, or a function that is given the request in one shape and gives a reply. A reply is a
+text, a list of calls ``(tool, arguments)`` or ``(tool, arguments, id)``, or a mapping with ``text``, ``calls``, ``thinks``,
 ``status`` (and ``headers``), ``cut`` (the connection is closed instead), ``raw`` (a body as it is). A request for a
 stream of events is answered with one; ``pieces`` is then how many of them come before the connection breaks off.
 """
@@ -228,8 +228,11 @@ def _openai_stream(whole: Json) -> list[str]:
 def _anthropic_stream(whole: Json) -> list[str]:
     used = whole["usage"]
     events: list[Json] = [
-        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": {**used, "output_tokens": 0}}}
-    ]  # fmt: skip
+        {
+            "type": "message_start",
+            "message": {**whole, "content": [], "stop_reason": None, "usage": {**used, "output_tokens": 0}},
+        }
+    ]
     for at, block in enumerate(whole["content"]):
         empty: dict[str, Json] = {
             "text": {"text": ""},
