@@ -76,9 +76,6 @@ ENDINGS: dict[str, Ending] = {
     "loop.yaml": completed(**{"fix": "completed", "fix#1/test": "failed", "fix#3/test": "completed"}),
     "matrix.yaml": completed(**{"test[3]": "completed", "count": "completed"}),
     "nested.yaml": completed(**{"improve": "completed", "improve#2/measure/bench[1]": "completed"}),
-    "nesting.yaml": completed(
-        **{"visit": "completed", "visit[1]": "completed", "polish#2/judge": "completed", "publish/say": "completed"}
-    ),
     "notation.plan": completed(build="completed", check="completed", explain="omitted"),
     "notation.yaml": completed(build="completed", check="completed", explain="omitted"),
     "outputs.yaml": completed(show="completed"),
@@ -86,6 +83,7 @@ ENDINGS: dict[str, Ending] = {
     "preconditions.yaml": completed(unpack="completed", read="completed"),
     "retries.yaml": completed(flaky="completed", clean="completed"),
     "rework.yaml": completed(draft="completed", review="completed", publish="completed"),
+    "roles.yaml": completed(long="omitted", join="completed", done="completed"),
     "rollback-doubt.yaml": completed(charge="completed", invoice="omitted"),
     "rollback-linked.yaml": completed(
         **{"regions[0]/up": "completed", "regions[1]": "failed", "regions[1]/up": "rolled_back", "report": "completed"}
