@@ -63,11 +63,11 @@ def verdicts(notes: Iterable[Note]) -> dict[str, Verdict]:
 
 
 def _independent(citations: Iterable[Citation]) -> int:
-    """How many checked citations are of different voices and not of the same text."""
+    """How many checked citations are of different voices and neither of the same text nor of nearly the same."""
     voices: set[str] = set()
     texts: set[str] = set()
     for citation in citations:
-        text = citation.text_sha256 or citation.sha256
+        text = citation.copy_of or citation.text_sha256 or citation.sha256
         if citation.checked and citation.voice not in voices and (not text or text not in texts):
             voices.add(citation.voice)
             texts.add(text)

@@ -45,6 +45,8 @@ class Citation(NamedTuple):
     sha256: str = ""
     text_sha256: str = ""
     date: str = ""
+    copy_of: str = ""
+    """The digest of the text of an earlier citation that this one nearly repeats, as a mirror does."""
     checked: bool = False
 
     @property

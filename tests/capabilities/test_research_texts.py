@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.kb.notes import claim
 from planrunner.capabilities.research.facts import cite, facts, owner
 from planrunner.capabilities.research.relevance import dedupe, rank, sentences, words
 from planrunner.capabilities.research.source import canonical
@@ -291,6 +292,33 @@ class TestFacts:
         assert [each["quote"] for each in found.unverified] == ["made up words", "The window"]
         assert found.unverified[1]["reason"] == "the quote is not in the text of http://elsewhere.example/"
 
+    def test_a_sentence_and_its_denial_are_two_statements(self, here: Context) -> None:
+        docs = [
+            doc("http://a.example/", "The index is rebuilt when a node has restarted."),
+            doc("http://b.example/", "The index is not rebuilt when a node has restarted."),
+            doc("http://c.example/", "The index isn't rebuilt when a node has restarted."),
+        ]
+        found = facts(here, docs, patterns=["index"])
+        assert [(each["statement"].split()[2], each["sources"]) for each in found.facts] == [("is", 2), ("is", 1)]
+        assert "not" in found.facts[0]["statement"]
+
+    def test_a_statement_says_no_more_than_its_quote(self, here: Context) -> None:
+        docs = [doc("http://a.example/", "The default port of Karst is 7400. Tomatoes want sun.")]
+        quote = "The default port of Karst is 7400."
+        quotes = [
+            {"quote": quote, "statement": "Karst listens on port 7400 by default"},
+            {"quote": quote, "statement": "Karst listens on port 7401 by default"},
+            {"quote": quote, "statement": "Port 7400 is not the default port of Karst"},
+            {"quote": "Tomatoes want sun.", "statement": "Karst is the best database"},
+        ]
+        found = facts(here, docs, quotes=quotes, fidelity=0.6)
+        assert [each["statement"] for each in found.facts] == ["Karst listens on port 7400 by default"]
+        assert [each["reason"] for each in found.unverified] == [
+            "the statement has `7401`, which the quote does not",
+            "one of statement and quote is a negation",
+            "the quote has 0% of the words of the statement",
+        ]
+
     def test_no_pattern_takes_long(self, here: Context) -> None:
         text = "a" * 5_000 + ". " + "a" * 900 + "!"
         facts(here, [doc("http://a.example/", text)], patterns=["(a+)+$", "(a|a)*b"])
@@ -311,6 +339,26 @@ class TestFacts:
         stop.set()
         with pytest.raises(Failure, match="stopped"):
             facts(made(tmp_path, stop.is_set), [doc("http://a.example/", FOX)], patterns=["dog"])
+
+
+class TestClaims:
+    def test_a_mirror_of_a_cited_page_is_not_a_second_source_whenever_it_comes(self, here: Context) -> None:
+        text = "Karst is a store for time series of machines. Its default port is 7400. " + FOX * 8
+        pages = [
+            doc("http://a.example/", text, context=here),
+            doc("http://mirror.example/", text + "Mirrored with permission.", context=here),
+            doc("http://b.example/", "We run Karst on port 7400, which is its default port.", context=here),
+        ]
+        statement = "The default port of Karst is 7400"
+        statuses = []
+        for page, quote in zip(pages, ("Its default port is 7400.", "Its default port is 7400.", "its default port")):
+            (fact,) = facts(here, [page], quotes=[quote]).facts
+            statuses.append(claim(here, statement, fact["evidence"]))
+        assert [(each.status, each.sources) for each in statuses] == [
+            ("supported", 1),
+            ("supported", 1),
+            ("confirmed", 2),
+        ]
 
 
 class TestCite:

@@ -41,6 +41,7 @@ SUFFIXES_KNOWN = pytest.mark.skipif(sources.get_tld is None, reason="the extra `
             claim("c", cited("https://a.co.uk/1"), cited("https://b.co.uk/2")), "confirmed", 2, marks=SUFFIXES_KNOWN
         ),
         (claim("c", cited("https://a.com/1", "same"), cited("https://b.com/2", "same")), "supported", 1),
+        (claim("c", cited("https://a.com/1", "t"), cited("https://b.com/2")._replace(copy_of="t")), "supported", 1),
         (claim("c", cited("https://a.com/1", author="Ana"), cited("https://b.com/2", author="ana")), "supported", 1),
         (claim("c", cited("https://a.com/1", author="Ana"), cited("https://a.com/2", author="Bo")), "confirmed", 2),
         (claim("c", cited("https://a.com/1"), cited("https://b.com/2", checked=False)), "supported", 1),

@@ -131,6 +131,7 @@ VALUES: list[tuple[str, object]] = [
     ("base64('grün')", "Z3LDvG4="),
     ("sha256('abc')", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
     ("unique(names)", ["b", "a"]),
+    ("flatten([[1, [2]], null, [], ['a']])", [1, [2], "a"]),
     ("unique([1, 1.0, true, '1', [1], [1]])", [1, True, "1", [1]]),
     ("sort(numbers)", [1, 2, 3]),
     ("first(numbers) + last(numbers)", 5),

@@ -13,7 +13,8 @@ from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.files.text import Text, planned, read_inside
 from planrunner.capabilities.files.verb import Plan, Verb, undone
-from planrunner.capabilities.research.source import quoted
+from planrunner.capabilities.research.relevance import SAME, fingerprint, likeness_of
+from planrunner.capabilities.research.source import quoted, text_of
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Planned
 from planrunner.files.walk import CHUNK
@@ -54,6 +55,7 @@ class Source(TypedDict, total=False):
     sha256: str
     text_sha256: str
     date: str
+    copy_of: str
     checked: bool
     host: str
     start: int
@@ -193,6 +195,7 @@ def _claim(
         if (earlier := others.get(claim.id)) is not None:
             _require_kind(earlier, "claim", "state the claim in other words")
             whole = joined(earlier, claim)
+        whole = whole._replace(citations=_with_copies(context, whole.citations))
         path = posixpath.join(folder, f"{claim.id}.yaml")
         inner = _written(context, tree, path, note_text(whole))
         verdict = verdicts({**others, claim.id: whole}.values())[claim.id]
@@ -251,7 +254,8 @@ def claim(
 
     New citations and tests of an existing claim are added to it. A contradicting claim does not replace another. A
     citation counts if its quote is in the text that research.fetch kept, or if its file or artifact exists. Two
-    citations that count, with different owners and texts, or one test confirm the claim.
+    citations that count, with different owners and texts, or one test confirm the claim. A page that nearly repeats
+    the text of another one, as a mirror does, counts as a copy of it (`copy_of`).
     """
     check({"confidence": confidence})
     if confidence is not None and not 0 <= confidence <= 1:
@@ -301,6 +305,33 @@ def _citation(context: Context, given: Json) -> Citation:
     if citation.quote and " ".join(citation.quote.split()) not in " ".join(data.decode("utf-8", "replace").split()):
         raise Failure(f"the quote is not in {citation.file or citation.artifact}: {citation.quote[:80]}")
     return citation._replace(sha256=digest, checked=True)
+
+
+def _with_copies(context: Context, citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
+    """The citations of a claim, with those marked whose page nearly repeats that of an earlier one, as far as the texts
+    are still kept."""
+    texts: dict[str, frozenset[int]] = {}
+    marked = []
+    for citation in citations:
+        digest = citation.text_sha256
+        if citation.checked and digest and not citation.copy_of and digest not in texts:
+            sketch = _sketch(context, citation)
+            alike = (other for other, its in texts.items() if likeness_of(sketch, its) >= SAME)
+            citation = citation._replace(copy_of=next(alike, ""))
+            if not citation.copy_of:
+                texts[digest] = sketch
+        marked.append(citation)
+    return tuple(marked)
+
+
+def _sketch(context: Context, citation: Citation) -> frozenset[int]:
+    try:
+        text = text_of(context, {**citation._asdict(), "text": "", "truncated": True})
+    except Failure as failure:
+        if failure.failure == "interrupted":
+            raise
+        return frozenset()
+    return fingerprint(text)[1]
 
 
 def _content(context: Context, citation: Citation) -> tuple[str, bytes]:

@@ -20,6 +20,8 @@ from planrunner.plan.expressions.values import EvaluationError
 _COMMON = frozenset(
     "a an and are as at be by for from has have in is it its of on or that the this to was were with".split()
 )
+_NEGATIONS = frozenset("no not never neither nor none nothing without cannot t".split())
+"""``t`` is what is left of ``isn't``."""
 _MOST_EVIDENCE = 10
 
 
@@ -52,8 +54,8 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
             raise Failure("stopped", "interrupted")
         group = exact.get(fact.statement)
         if group is None:
-            content, numbers = _content(fact.statement)
-            candidates = alike.setdefault(numbers, [])
+            content, decisive = _content(fact.statement)
+            candidates = alike.setdefault(decisive, [])
             same = (
                 other
                 for other in candidates
@@ -71,10 +73,12 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
 
 
 def _content(statement: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words that carry a statement, and the numbers in it."""
+    """The words that carry a statement, and what makes it say something else: its numbers, and ``not`` for a negation."""
     all_words = words(statement)
     content = frozenset(word for word in all_words if word not in _COMMON)
-    return content or frozenset(all_words), frozenset(word for word in all_words if any(c.isdigit() for c in word))
+    numbers = frozenset(word for word in all_words if any(c.isdigit() for c in word))
+    denies = not _NEGATIONS.isdisjoint(all_words)
+    return content or frozenset(all_words), numbers | ({"not"} if denies else set())
 
 
 def _entry(facts: list[Fact]) -> dict[str, Any]:
@@ -127,19 +131,24 @@ def facts(
     query: Annotated[str, Doc("the question; sentences with its words are facts where no patterns are given")] = "",
     limit: Annotated[int, Doc("how many statements at most, up to 200")] = 50,
     likeness: Annotated[float, Doc("from which share of common words two sentences state the same")] = 0.6,
+    fidelity: Annotated[
+        float, Doc("with `quotes`: which share of the words of a statement its quote has to have, from 0 to 1")
+    ] = 0.0,
 ) -> Facts:
     """Take statements out of texts, each with its source, digest, span and quote.
 
     `text[start:end]` of the text with the digest `text_sha256` is the quote, letter for letter. Sentences that share
-    most words and all numbers state the same; sources of different owners (registered domains) support each other.
+    most words, all numbers and all negations state the same; sources of different owners (registered domains) support
+    each other.
     Confidence is 1 − ½ⁿ for n independent sources. `quotes` are looked for in the texts, and what is not found there
-    is not a fact. Patterns are searched in time that is linear in the text, so they have no back-references.
+    is not a fact, nor is a statement with a number that its quote lacks, or that denies what
+    its quote states. Patterns are searched in time that is linear in the text, so they have no back-references.
     """
-    if not 1 <= limit <= 200 or not 0 < likeness <= 1:
-        raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1")
+    if not 1 <= limit <= 200 or not 0 < likeness <= 1 or not 0 <= fidelity <= 1:
+        raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1, `fidelity` 0 to 1")
     source = given(docs, "docs", query)
     texts = list(texts_of(context, source.items))
-    claimed, unverified = _claimed(source.items, texts, quotes or [])
+    claimed, unverified = _claimed(source.items, texts, quotes or [], fidelity)
     candidates = list(claimed)
     if patterns:
         candidates += _by_patterns(source.items, texts, patterns, context.cancelled)
@@ -203,8 +212,11 @@ def _by_query(items: list[Item], texts: list[str], query: str, limit: int) -> li
     return facts
 
 
-def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[list[Fact], list[Item]]:
-    """Quotes that were given, at their places in the texts; and those that are not there."""
+def _claimed(
+    items: list[Item], texts: list[str], quotes: list[Any], fidelity: float
+) -> tuple[list[Fact], list[Item]]:
+    """Quotes that were given, at their places in the texts; and those that are not there, or whose statement says what
+    they do not."""
     if len(quotes) > _MOST_QUOTES:
         raise Failure(f"`quotes` has more than {_MOST_QUOTES}")
     facts: list[Fact] = []
@@ -213,8 +225,11 @@ def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[li
         claim = {"quote": given_quote} if isinstance(given_quote, str) else given_quote
         if not isinstance(claim, dict) or not isinstance(claim.get("quote"), str):
             raise Failure("`quotes`: expected text or maps with a `quote`")
-        places = list(_places(items, texts, claim))
         statement = str(claim.get("statement") or "")
+        if reason := _beyond(statement, claim["quote"], fidelity):
+            unverified.append({**claim, "reason": reason})
+            continue
+        places = list(_places(items, texts, claim))
         facts += [
             _fact(item, text, span)._replace(statement=statement or text[slice(*span)]) for item, text, span in places
         ]
@@ -222,6 +237,20 @@ def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[li
             where = f"the text of {claim['url']}" if claim.get("url") else "any text"
             unverified.append({**claim, "reason": f"the quote is not in {where}"})
     return facts, unverified
+
+
+def _beyond(statement: str, quote: str, fidelity: float) -> str:
+    """Why a statement is not what its quote says, as far as words tell; empty where it may be."""
+    if not statement:
+        return ""
+    content, decisive = _content(statement)
+    of_quote, decisive_there = _content(quote)
+    if "not" in decisive ^ decisive_there:
+        return "one of statement and quote is a negation"
+    if more := sorted(decisive - decisive_there):
+        return f"the statement has `{more[0]}`, which the quote does not"
+    shared = len(content & of_quote) / max(1, len(content))
+    return f"the quote has {shared:.0%} of the words of the statement" if shared < fidelity else ""
 
 
 def _places(items: list[Item], texts: list[str], claim: Item) -> Iterator[tuple[Item, str, tuple[int, int]]]:

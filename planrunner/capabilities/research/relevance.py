@@ -189,6 +189,8 @@ def _reason(present: list[str], total: int) -> str:
 
 
 _SHINGLE = 5
+SAME = 0.8
+"""From which likeness two texts are nearly the same."""
 _SKETCH = 512
 """Shingles kept of a text, those with the smallest digests: of shorter texts the likeness is exact."""
 
@@ -204,7 +206,7 @@ class Deduplicated(NamedTuple):
 def dedupe(
     context: Context,
     docs: Annotated[Any, Doc("what research.fetch, research.search or research.rank gave")],
-    threshold: Annotated[float, Doc("from which share of common word sequences two texts are the same, up to 1")] = 0.8,
+    threshold: Annotated[float, Doc("from which share of common word sequences two texts are the same, up to 1")] = SAME,
     query: Annotated[str, Doc("the question; default: the one that `docs` carries")] = "",
 ) -> Deduplicated:
     """Leave out pages at the same address, with the same text, or with nearly the same text.
@@ -218,7 +220,7 @@ def dedupe(
     kept: list[tuple[Item, str, frozenset[int]]] = []
     dropped: list[Item] = []
     for item, text in zip(source.items, texts_of(context, source.items)):
-        digest, sketch = _fingerprint(text)
+        digest, sketch = fingerprint(text)
         again = _again(item, digest, sketch, kept, threshold)
         if again is None:
             kept.append((item, digest, sketch))
@@ -238,7 +240,7 @@ def _again(
             return {"of": other["url"], "kind": "address", "likeness": 1.0}
         if digest and digest == other_digest:
             return {"of": other["url"], "kind": "text", "likeness": 1.0}
-        likeness = _likeness(sketch, other_sketch)
+        likeness = likeness_of(sketch, other_sketch)
         if likeness >= threshold and (best is None or likeness > best["likeness"]):
             best = {"of": other["url"], "kind": "near", "likeness": round(likeness, 3)}
     return best
@@ -252,7 +254,7 @@ def _address(item: Item) -> str:
         return str(item["url"])
 
 
-def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
+def fingerprint(text: str) -> tuple[str, frozenset[int]]:
     """A digest of the words, empty without any, and the sketch of their sequences."""
     all_words = words(text)
     if not all_words:
@@ -263,7 +265,7 @@ def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
     return blake2b(" ".join(all_words).encode()).hexdigest(), frozenset(sorted(set(numbers))[:_SKETCH])
 
 
-def _likeness(one: frozenset[int], other: frozenset[int]) -> float:
+def likeness_of(one: frozenset[int], other: frozenset[int]) -> float:
     """Jaccard over the sketches; where a text has more shingles than the sketch holds, over the smallest of both."""
     if not one or not other:
         return 0.0

@@ -265,6 +265,15 @@ def unique(items: Json, attribute: Json = None) -> list[Json]:
     return kept
 
 
+def flattened(items: Json) -> list[Json]:
+    """The items of the lists in a list, one after the other; null counts as an empty list."""
+    whole: list[Json] = []
+    for item in _of(items, "flatten", "list"):
+        whole += [] if item is None else _of(item, "flatten", "list")
+        bounded_list(whole)
+    return whole
+
+
 def ordered(items: Json, reverse: Json = None, attribute: Json = None) -> list[Json]:
     """The items in their order, or in that of their ``attribute``."""
     found = bounded_list(list(_of(items, "sort", "list")))
@@ -501,6 +510,7 @@ FUNCTIONS: dict[str, Function] = {
     "batch": Function(batched, 2, 2, LISTS, "list"),
     "zip": Function(paired, 2, 2, LISTS, "list"),
     "unique": Function(unique, 1, 2, LISTS, "list"),
+    "flatten": Function(flattened, 1, 1, LISTS, "list"),
     "sort": Function(ordered, 1, 3, LISTS, "list"),
     "first": Function(first, 1, 1, ("list", "string"), "item"),
     "last": Function(last, 1, 1, ("list", "string"), "item"),
