@@ -22,6 +22,7 @@ from planrunner.capabilities.research.facts import cite, facts, owner
 from planrunner.capabilities.research.relevance import dedupe, rank, sentences, words
 from planrunner.capabilities.research.source import canonical
 from planrunner.engine.services import AttemptServices
+from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task
 
 FOX = "The quick brown fox jumps over the lazy dog. " * 3
@@ -342,7 +343,10 @@ class TestFacts:
 
 
 class TestClaims:
-    def test_a_mirror_of_a_cited_page_is_not_a_second_source_whenever_it_comes(self, here: Context) -> None:
+    def test_a_mirror_of_a_cited_page_is_not_a_second_source_whenever_it_comes(
+        self, here: Context, tmp_path: Path
+    ) -> None:
+        open_journal(str(tmp_path / ".planrunner")).close()
         text = "Karst is a store for time series of machines. Its default port is 7400. " + FOX * 8
         pages = [
             doc("http://a.example/", text, context=here),

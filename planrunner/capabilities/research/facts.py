@@ -73,7 +73,7 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
 
 
 def _content(statement: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words that carry a statement, and what makes it say something else: its numbers, and ``not`` for a negation."""
+    """The words that carry a statement, and what makes it another one: its numbers, and ``not`` where it denies."""
     all_words = words(statement)
     content = frozenset(word for word in all_words if word not in _COMMON)
     numbers = frozenset(word for word in all_words if any(c.isdigit() for c in word))
@@ -138,11 +138,11 @@ def facts(
     """Take statements out of texts, each with its source, digest, span and quote.
 
     `text[start:end]` of the text with the digest `text_sha256` is the quote, letter for letter. Sentences that share
-    most words, all numbers and all negations state the same; sources of different owners (registered domains) support
-    each other.
-    Confidence is 1 − ½ⁿ for n independent sources. `quotes` are looked for in the texts, and what is not found there
-    is not a fact, nor is a statement with a number that its quote lacks, or that denies what
-    its quote states. Patterns are searched in time that is linear in the text, so they have no back-references.
+    most words and all numbers, and of which none denies what the other states, state the same; sources of different
+    owners (registered domains) support each other. Confidence is 1 − ½ⁿ for n independent sources. `quotes` are looked
+    for in the texts, and what is not found there is not a fact, nor is a statement with a number that its quote lacks,
+    or that denies what its quote states. Patterns are searched in time that is linear in the text, so they have no
+    back-references.
     """
     if not 1 <= limit <= 200 or not 0 < likeness <= 1 or not 0 <= fidelity <= 1:
         raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1, `fidelity` 0 to 1")
@@ -212,9 +212,7 @@ def _by_query(items: list[Item], texts: list[str], query: str, limit: int) -> li
     return facts
 
 
-def _claimed(
-    items: list[Item], texts: list[str], quotes: list[Any], fidelity: float
-) -> tuple[list[Fact], list[Item]]:
+def _claimed(items: list[Item], texts: list[str], quotes: list[Any], fidelity: float) -> tuple[list[Fact], list[Item]]:
     """Quotes that were given, at their places in the texts; and those that are not there, or whose statement says what
     they do not."""
     if len(quotes) > _MOST_QUOTES:

@@ -206,7 +206,9 @@ class Deduplicated(NamedTuple):
 def dedupe(
     context: Context,
     docs: Annotated[Any, Doc("what research.fetch, research.search or research.rank gave")],
-    threshold: Annotated[float, Doc("from which share of common word sequences two texts are the same, up to 1")] = SAME,
+    threshold: Annotated[
+        float, Doc("from which share of common word sequences two texts are the same, up to 1")
+    ] = SAME,
     query: Annotated[str, Doc("the question; default: the one that `docs` carries")] = "",
 ) -> Deduplicated:
     """Leave out pages at the same address, with the same text, or with nearly the same text.
