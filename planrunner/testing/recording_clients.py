@@ -16,11 +16,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import site
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from importlib import import_module
 from typing import Any
 
 NAMES = ("docker", "podman", "kubectl")
@@ -284,12 +286,9 @@ def parsed(stdin: str) -> list[dict[str, Any]]:
     try:
         documents = [json.loads(stdin)]
     except ValueError:
-        import site
-
         site.main()  # the programs start without what is installed, which only this needs
-        from ruamel.yaml import YAML
-
-        documents = [json.loads(json.dumps(document)) for document in YAML(typ="safe").load_all(stdin) if document]
+        yaml = import_module("ruamel.yaml").YAML(typ="safe")
+        documents = [json.loads(json.dumps(document)) for document in yaml.load_all(stdin) if document]
     return [each for one in documents for each in (one["items"] if one["kind"] == "List" else [one])]
 
 

@@ -358,8 +358,8 @@ def test_only_the_command_line_prints() -> None:
     assert not prints
 
 
-PROGRAMS = {"planrunner.capabilities.python.child"}
-"""Modules that are programs of their own, which a capability starts."""
+PROGRAMS = {"planrunner.capabilities.python.child", "planrunner.testing.recording_clients"}
+"""Modules that are programs of their own, which a capability or a test starts."""
 
 
 def test_every_import_is_the_standard_library_ours_or_a_declared_dependency() -> None:
