@@ -1,5 +1,5 @@
 """Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, joins,
-capabilities, refusals, facts, functions and the HTTP API, and ``schemas/capabilities``.
+capabilities, refusals, facts, functions, the HTTP API and coverage, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+
+import coverage_page  # noqa: E402
 
 from planrunner.app.plans.lint import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, family_of, load, published  # noqa: E402  # noqa: E402
@@ -462,6 +464,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "facts.md": facts_page,
     "functions.md": functions_page,
     "api.md": partial(api.page, MADE),
+    "coverage.md": partial(coverage_page.page, MADE),
 }
 
 

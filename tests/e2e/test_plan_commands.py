@@ -101,7 +101,7 @@ def test_names_in_commands_reach_a_shell_as_data(tmp_path: Path) -> None:
     assert hostile in json.dumps(json.loads(ended.stdout)["tasks"]["a"]["outputs"]["out"], ensure_ascii=False)
 
 
-def test_the_research_of_s3_runs_against_a_real_web_and_replays_without_it(tmp_path: Path) -> None:
+def test_a_question_is_researched_in_three_calls_on_a_real_web_and_replays_without_it(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "plans" / "capabilities", tmp_path / "plans")
     (tmp_path / "planrunner.yaml").write_text("network:\n  private: [127.0.0.1, '::1']\n")
     web = subprocess.Popen(
