@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stage import Stage
 from workbench import ROOT
 
 from planrunner.testing.rehearsal import opened, prepare_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from stage import Stage  # noqa: E402 - beside this file
 
 REHEARSALS = ROOT / "plans" / "playbooks" / "rehearsals"
 
