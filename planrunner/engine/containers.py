@@ -63,8 +63,8 @@ def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptSta
 
 def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
     task = state.specs[number]
-    # only an agent reads `retry` here: older runs were recorded with what other containers were given
-    scope = TaskScope(state, number, attempt if task.agent is not None else 0)
+    current = task.agent is not None or state.edition > 8
+    scope = TaskScope(state, number, attempt if current else 0)
     if task.fanout is not None:
         return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
     if task.loop is not None:

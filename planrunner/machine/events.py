@@ -56,14 +56,15 @@ class Outcome(NamedTuple):
     in all, ``delay`` and ``max_delay`` in seconds."""
 
 
-EDITION = 8
+EDITION = 9
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
 allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop went
 another round after a missing value. Up to edition 3 a task whose call was not made counted as one that acted. Up to
 edition 4 a task whose earlier result did not fit could start beyond the limit of running tasks. Up to edition 5 gates
 were not held to their own criteria and had no outputs by a ``value``. Up to edition 6 the reasons of tasks
 that did not run were worded otherwise, and what a re-run had queued could start after a further failure around it.
-Up to edition 7 the check of an agent's work, and an agent without a name of its own, were named otherwise."""
+Up to edition 7 the check of an agent's work, and an agent without a name of its own, were named otherwise. Up to
+edition 8 a loop, a fan-out and a subplan read `attempt` and `retry` as they were in the attempt before."""
 
 
 class RunStarted(NamedTuple):

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from planrunner.app.history.replay import ReplayReport, replay_run
-from planrunner.app.runs.execute import RunResult
-from planrunner.machine.events import Outcome
-from planrunner.testing.bench import run_plan
-from planrunner.testing.capability import call_capability
+if TYPE_CHECKING:
+    from planrunner.app.history.replay import ReplayReport
+    from planrunner.app.runs.execute import RunResult
+    from planrunner.machine.events import Outcome
 
 
 class Recording(NamedTuple):
@@ -29,6 +28,7 @@ class Recording(NamedTuple):
 def cap(tmp_path: Path) -> Callable[..., Outcome]:
     """Call a capability (a name, or a function marked with ``@capability``) with inputs; gives its Outcome. It works
     in ``tmp_path``."""
+    from planrunner.testing.capability import call_capability  # start-up time
 
     def call(capability: Any, inputs: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
         return call_capability(capability, inputs, **{"directory": str(tmp_path), **more})
@@ -40,6 +40,7 @@ def cap(tmp_path: Path) -> Callable[..., Outcome]:
 def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
     """Run a plan given as text, mapping or path, in ``tmp_path``; ``functions`` are capabilities that need not be
     installed. Gives the result, whose ``status``, ``exit_code`` and ``state`` tell how it went."""
+    from planrunner.testing.bench import run_plan  # start-up time
 
     def run(plan: Any, *functions: Callable[..., Any], **params: Any) -> RunResult:
         return run_plan(plan, str(tmp_path), functions, params)
@@ -50,4 +51,6 @@ def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
 @pytest.fixture
 def recording(tmp_path: Path, plan_runner: Callable[..., RunResult]) -> Recording:
     """Like ``plan_runner``, with the replay of what was run."""
+    from planrunner.app.history.replay import replay_run  # start-up time
+
     return Recording(plan_runner, lambda run: replay_run(run, str(tmp_path / ".planrunner")))

@@ -41,6 +41,18 @@ def test_a_second_attempt_knows_why_the_first_failed(first: Outcome, said: str) 
     assert outputs(ran)["said"] == said
 
 
+def test_a_subplan_is_told_why_its_first_attempt_failed() -> None:
+    sub = {"params": {"why": "string"}, "tasks": [{"id": "b", "run": "work"}], "outputs": {"why": "{{ params.why }}"}}
+    task = {
+        "id": "a",
+        "subplan": "s",
+        "params": {"why": "{{ attempt }} {{ retry.failure }}: {{ retry.reason }}"},
+        "retry": {"attempts": 2, "delay": "5s"},
+    }
+    ran = rehearse(plan(task, subplans={"s": sub}), {"a/b": [Outcome("logic", "it broke")]})
+    assert outputs(ran) == {"why": "2 logic: `a/b` failed: it broke"}
+
+
 def test_a_first_attempt_has_no_reason() -> None:
     ran = rehearse(plan(RETRIED), {"a": [Outcome(stdout="good", exit_code=0)]})
     assert outputs(ran) == {"said": "1 : ", "now": utc(START)}

@@ -24,6 +24,13 @@ def test_the_tests_of_the_example_pass() -> None:
     assert "52 passed" in done.stdout
 
 
+def test_pytest_starts_without_the_engine() -> None:
+    """Every run of pytest beside an installed planrunner loads the fixtures."""
+    look = "import sys, planrunner.testing.pytest_plugin as _; print(*[name for name in sys.modules if name.startswith('planrunner.')])"
+    done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["planrunner.testing", "planrunner.testing.pytest_plugin"]
+
+
 @pytest.mark.slow
 def test_an_installed_plugin_is_found_and_runs(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
