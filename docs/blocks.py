@@ -106,6 +106,7 @@ def steps(body: str) -> list[Step]:
 
 _CHANGING = [
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
     (re.compile(r"\b\d{8}T\d{6}Z\b(-\d+)?"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d)?(\.\d+)?\b"), "TIME"),

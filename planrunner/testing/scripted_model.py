@@ -1,9 +1,10 @@
 """A model that says what a script tells it, in the words of four providers, on loopback.
 
 A script is a list of replies, or a function that is given the request in one shape and gives a reply. A reply is a
-text, a list of calls ``(tool, arguments)`` or ``(tool, arguments, id)``, or a mapping with ``text``, ``calls``, ``thinks``,
-``status`` (and ``headers``), ``cut`` (the connection is closed instead), ``raw`` (a body as it is). A request for a
-stream of events is answered with one; ``pieces`` is then how many of them come before the connection breaks off.
+text, a list of calls ``(tool, arguments)`` or ``(tool, arguments, id)``, or a mapping with ``text``, ``calls``,
+``thinks``, ``status`` (and ``headers``), ``cut`` (the connection is closed instead), ``raw`` (a body as it is). A
+request for a stream of events is answered with one; ``pieces`` is then how many of them come before the
+connection breaks off.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from workbench import ROOT
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from stage import Stage
+
 from planrunner.testing.rehearsal import opened, prepare_of
 
 sys.path.insert(0, str(Path(__file__).parent))

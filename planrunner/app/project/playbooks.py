@@ -40,8 +40,8 @@ class Installed(NamedTuple):
 def install_playbook(directory: str, name: str) -> Installed:
     """Write the playbook ``name`` below ``directory``/plans.
 
-    Raises NotFound for an unknown name, and UsageError where a file that differs is in the way (nothing is written then)
-    or a file cannot be written.
+    Raises NotFound for an unknown name, and UsageError where a file that differs is in the way (then nothing is
+    written) or a file cannot be written.
     """
     if name not in PLAYBOOKS:
         near = nearest(name, PLAYBOOKS)
