@@ -18,7 +18,7 @@ from planrunner.testing.rehearsal import opened, prepare_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from stage import Stage  # noqa: E402 - beside this file
+from stage import Stage
 
 REHEARSALS = ROOT / "plans" / "playbooks" / "rehearsals"
 
