@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.expressions.tree import Tree, children
 from planrunner.plan.lower.branches import SPREAD
 from planrunner.plan.rules.texts import bound_names, expressions_of, questions, texts_of
 from planrunner.plan.rules.unused import IDLE, NOT_OBEYED
@@ -86,6 +87,34 @@ def check(tree: Node, views: list[PlanView], said: Iterable[Diagnostic]) -> Iter
             continue
         reported.add(node.span)
         yield _finding(views[0], node, place, is_key)
+    for view in views:
+        yield from _in_expressions(view)
+
+
+def _in_expressions(view: PlanView) -> Iterator[Diagnostic]:
+    """The texts inside expressions that say what a template would: an expression is not a template."""
+    for site in expressions_of(view):
+        for text in _constants(site.expression.tree):
+            if (begun := re.search(_BEGINS, text)) is None:
+                continue
+            end = text.find("}", begun.start())
+            part = text[begun.start() : end + 2 if end >= 0 else len(text)]
+            yield Diagnostic(
+                "PLAN212",
+                f"`{part}` is taken literally: a text in an expression is not a template",
+                find_text(view, part, site.expression.span),
+                help='name the value itself, without braces and quotes; `~` joins texts: `"v" ~ params.version`',
+            )
+
+
+def _constants(tree: Tree) -> Iterator[str]:
+    """The texts in an expression."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node[0] == "const" and isinstance(node[3], str):
+            yield node[3]
+        waiting += children(node)
 
 
 def _claims(views: list[PlanView]) -> _Claims:

@@ -54,6 +54,24 @@ def test_a_template_in_a_literal_text_of_a_task_is_a_finding(name: str, task: di
 
 
 @pytest.mark.parametrize(
+    "keys",
+    [
+        {"expect": [f'stdout contains "at {T}"']},
+        {"when": f'params.n == "{T}"'},
+        {"next": [{"to": "z", "when": f'outputs.q == "{T}"'}]},
+        {"postconditions": [f'"{T}" in stdout']},
+    ],
+)
+def test_a_template_in_a_text_of_an_expression_is_a_finding(keys: dict[str, Any]) -> None:
+    found = [each for each in findings({**WORK, "outputs": {"q": "string"}, **keys}, NEXT) if each[0] == "PLAN212"]
+    assert found == [("PLAN212", f"`{T}` is taken literally: a text in an expression is not a template")]
+
+
+def test_a_text_of_an_expression_with_braces_of_another_program_is_not() -> None:
+    assert findings({**WORK, "expect": ['stdout contains "{{ .Name }}"', "stdout contains params.n"]}, NEXT) == []
+
+
+@pytest.mark.parametrize(
     ("name", "keys"),
     [
         ("params.m.default", {"params": {"m": {"type": "string", "default": T}}}),
