@@ -1,5 +1,5 @@
 """Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, joins,
-capabilities, refusals, facts, functions, the HTTP API and coverage, and ``schemas/capabilities``.
+capabilities, refusals, facts, functions, the HTTP API and coverage, the five diagrams, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -44,7 +44,11 @@ from planrunner.safety.settings import (  # noqa: E402
 )
 from planrunner.service import reference as api  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "docs"))
+import diagrams  # noqa: E402
+
 REFERENCE = ROOT / "docs" / "reference"
+EXPLANATION = ROOT / "docs" / "explanation"
 PUBLISHED = ROOT / "schemas" / "capabilities"
 MADE = "<!-- Made by docs/generate.py: change the source named in the text, then run it again. -->\n\n"
 
@@ -477,6 +481,7 @@ def made() -> Iterator[tuple[Path, Callable[[], str]]]:
         yield PUBLISHED / f"{family}.json", partial(_family, family, targets)
     for name, make in PAGES.items():
         yield REFERENCE / name, make
+    yield EXPLANATION / "diagrams.md", partial(diagrams.page, MADE)
 
 
 def _family(family: str, targets: list[str]) -> str:

@@ -172,6 +172,23 @@ def test_the_check_of_the_pages_notices_a_change(tmp_path: Path, monkeypatch: py
     assert generate.main(["--check"]) == 1
 
 
+def test_each_diagram_has_a_caption_and_words_around_it() -> None:
+    page = (ROOT / "docs" / "explanation" / "diagrams.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^```mermaid\n.*?^```\n+\*Figure (\d)\w?\. ", page, re.MULTILINE | re.DOTALL)
+    assert sorted(set(drawn)) == ["1", "2", "3", "4", "5"]
+    assert page.count("```mermaid") == len(drawn)
+    for section in page.split("\n## ")[1:]:
+        before, _, after = section.partition("```mermaid")
+        assert len(before.split()) > 25 and len(after.rpartition("```")[2].split()) > 25
+
+
+def test_a_change_of_statuses_that_the_diagram_does_not_know_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagrams = _load("diagrams")
+    monkeypatch.setitem(diagrams.TASK, "queued", diagrams.TASK["queued"] | {"in_doubt"})
+    with pytest.raises(ValueError, match="queued"):
+        diagrams.page("")
+
+
 def test_output_is_compared_line_by_line() -> None:
     assert blocks.matches(["a", "...", "d"], ["a", "b", "c", "d"])
     assert blocks.matches(["took ...", "d"], ["took TIME", "d"])

@@ -163,7 +163,7 @@ class Measures:
     def see(self, seen: Seen) -> None:
         if seen.fresh:
             self.since = self.since or seen.entry.at
-            count = _COUNTING.get(type(seen.entry.event))
+            count = COUNTING.get(type(seen.entry.event))
             if count is not None:
                 count(self, seen, seen.entry.event)
 
@@ -319,7 +319,7 @@ def _run_reopened(measures: Measures, seen: Seen, event: RunReopened) -> None:
         measures.count("interventions", kind="reopen")
 
 
-_COUNTING: dict[type[Event], Callable[[Measures, Seen, Any], None]] = {
+COUNTING: dict[type[Event], Callable[[Measures, Seen, Any], None]] = {
     RunStarted: _run_started,
     RunEnded: _run_ended,
     AttemptEnded: _attempt_ended,

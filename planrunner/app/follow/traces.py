@@ -67,7 +67,7 @@ class Traces:
         event = seen.entry.event
         if isinstance(event, RunReopened):
             self._reopened[seen.head.run] = seen.entry.seq, seen.entry.at
-        make = _ENDING.get(type(event))
+        make = ENDING.get(type(event))
         if make is None or not seen.fresh:
             return
         identity = _run(seen.state)
@@ -187,7 +187,7 @@ class Traces:
         )
 
 
-_ENDING: Mapping[type[Event], Any] = {
+ENDING: Mapping[type[Event], Any] = {
     RunEnded: Traces.run_span,
     AttemptEnded: Traces.attempt_span,
     GateDecided: Traces.gate_span,

@@ -93,7 +93,7 @@ def _report(view: PlanView, here: int) -> Diagnostic:
 
 ROLE_CODES = ("PLAN110",)
 
-_MEANING = {
+MEANING = {
     "START": "no task before it",
     "EXIT": "no task after it",
     "LINEAR": "one task before and one after",
@@ -109,7 +109,7 @@ def check_roles(view: PlanView) -> Iterable[Diagnostic]:
         if task.role:
             played = view.graph.roles(here)
             if task.role.upper() not in played:
-                meaning = _MEANING.get(task.role.upper(), "no such role")
+                meaning = MEANING.get(task.role.upper(), "no such role")
                 message = (
                     f"`{task.id}` declares the role {task.role} but its place in the graph is {' and '.join(played)}"
                 )
