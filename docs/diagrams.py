@@ -102,9 +102,9 @@ to what it started.*
 {parents}
 A parent completes when everything inside it is settled and no failure is left; a loop when its `until` holds, a
 fan-out when no more items failed than `tolerate` allows. Its outputs are made from those of its tasks, for a fan-out
-as lists in the order of the items. `planrunner why 'improve#2/measure/bench[1]'` tells the story of one task, the
-parents included. A new attempt of a parent makes new tasks (`build@2/compile`). The same run, drawn as the plan,
-with the statuses of the last round (`planrunner graph --run last --format mermaid`):
+as lists in the order of the items. For the story of one task see `planrunner why 'improve#2/measure/bench[1]'`. A
+new attempt of a parent makes new tasks (`build@2/compile`). The same run, drawn as the plan, with the statuses of the
+last round (`planrunner graph --run last --format mermaid`):
 
 {coloured}
 *Figure 4b. The plan, coloured by the run.*
