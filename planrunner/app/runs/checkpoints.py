@@ -111,10 +111,17 @@ def fork(request: ForkRequest) -> Forked:
         differs = _differing(journal, row, entries, request)
         now = time.time()
         run_id, idle = new_run_id(now, os.urandom(8)), max(0.0, now - entries[seq - 1].at)
-        forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, principal().name))
+        parent = _writer(row.run, entries[seq:])
+        forked = Entry(seq + 1, now, RunForked(run_id, parent, seq, params, idle, principal().name))
         new = NewRun(run_id, row.plan_id, row.plan_digest, now)
         journal.release(journal.create_run(new, [*entries[:seq], forked]))
-        return Forked(run_id, row.run, seq, checkpoint, differs)
+        return Forked(run_id, parent, seq, checkpoint, differs)
+
+
+def _writer(run: str, later: Sequence[Entry]) -> str:
+    """The run that wrote the entries before ``later``: where a fork follows, the one that ``run`` took them over from.
+    The keys of its attempts hold its name."""
+    return next((entry.event.parent for entry in later if isinstance(entry.event, RunForked)), run)
 
 
 def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> int:

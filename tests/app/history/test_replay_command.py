@@ -172,6 +172,17 @@ def test_a_fork_starts_nothing_and_takes_parameters(run: Run, ran: str, tmp_path
     assert (tmp_path / "log").read_text().split() == ["one", "two", "three", "end"]
 
 
+def test_a_fork_from_a_place_that_its_run_took_over_replays(run: Run, ran: str) -> None:
+    forked = run("fork", ran, "--from", "two").out.strip()
+    assert run("resume", forked).code == 0
+    done = run("fork", forked, "--from", "one")
+    assert f"of {ran}" in done.err
+    again = done.out.strip()
+    assert run("replay", again).code == 0
+    assert run("resume", again).code == 0
+    assert run("replay", again).code == 0
+
+
 def test_places_that_are_none_are_refused(run: Run, ran: str) -> None:
     for arguments, code, said in (
         (("--at", "99"), 2, "has the entries 1 to 11"),
