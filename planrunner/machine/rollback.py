@@ -27,6 +27,7 @@ from planrunner.machine.compensation import (
 )
 from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
+from planrunner.machine.names import owners
 from planrunner.machine.state import State
 from planrunner.machine.statuses import main_part_done
 from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut
@@ -51,10 +52,21 @@ def is_due(state: State) -> bool:
     compensation_log = state.compensation_log
     if compensation_log is not None and (
         compensation_log.main.active
-        or (compensation_log.main.status and compensation_log.ranks <= compensation_log.through)
+        or (compensation_log.main.status and not _has_started_since(state, compensation_log))
     ):
         return False
     return state.stop_reason in GOES_ON and main_part_done(state, state.top)
+
+
+def _has_started_since(state: State, compensation_log: CompensationLog) -> bool:
+    """Whether there is something to undo that the last rollback did not see; what the plan's ``finally`` does stays."""
+    if compensation_log.ranks <= compensation_log.through:
+        return False
+    return state.edition < 9 or any(
+        step.rank > compensation_log.through
+        and not state.specs[[*owners(state, step.number), step.number][0]].finally_
+        for step in compensation_log.steps
+    )
 
 
 def busy(state: State) -> bool:

@@ -90,6 +90,15 @@ def test_what_started_last_is_undone_first_and_finally_comes_after() -> None:
     assert ran.statuses() == {"a": "rolled_back", "b": "rolled_back", "c": "rolled_back", "end": "completed"}
 
 
+def test_what_finally_does_is_neither_undone_nor_the_beginning_of_another_rollback() -> None:
+    ends = [task("one"), {"id": "two", "needs": ["one"], "subplan": [task("step"), task("last", "step")]}]
+    ran = rehearse(plan(task("a"), task("b", "a"), **{"finally": ends}), {"b": [BAD]})
+    assert undone(ran.entries) == ["b", "a"]
+    assert sum(isinstance(each.event, RollbackStarted) for each in ran.entries) == 1
+    before = rehearse(plan(task("a"), task("b", "a"), **{"finally": ends}), {"b": [BAD]}, started={"edition": 8})
+    assert sum(isinstance(each.event, RollbackStarted) for each in before.entries) > 1
+
+
 def test_a_task_whose_call_has_no_value_is_none_that_a_rollback_leaves() -> None:
     spec = plan(task("a", stdout="json"), task("b", "a", run="echo {{ tasks.a.outputs.json.gone }}"))
     for edition, bare in ((4, ()), (3, ("b",))):
