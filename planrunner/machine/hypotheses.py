@@ -28,6 +28,9 @@ Status = Literal["open", "supported", "refuted"]
 SUPPORTED, REFUTED = 0.8, 0.2
 """The confidence from which on a hypothesis is supported, and up to which it is refuted."""
 
+_WITHOUT_A_RESULT = frozenset("transient timeout stalled interrupted unstarted cancelled policy doubt".split())
+"""Classes of attempts that were cut short or refused. All others, such as ``tests`` or ``findings``, are results."""
+
 _CERTAIN = 0.999
 """The highest confidence that is shown; the lowest lies as far from the other end."""
 
@@ -60,7 +63,9 @@ def settled(state: State, number: int, scope: Scope) -> None:
 def gives_evidence(state: State, number: int) -> bool:
     """Whether a task has a result that was not cut short, by a timeout or a lost connection for instance."""
     outcome = state.tasks[number].outcome
-    return bool(state.specs[number].evidence) and outcome is not None and outcome.failure in ("", "logic")
+    if outcome is None or not state.specs[number].evidence:
+        return False
+    return outcome.failure in ("", "logic") if state.edition < 9 else outcome.failure not in _WITHOUT_A_RESULT
 
 
 def _known(state: State) -> dict[int, Pieces]:

@@ -275,6 +275,17 @@ def test_a_name_that_is_not_a_hypothesis_is_missing() -> None:
         TaskScope(state, 0).resolve("hypotheses").resolve("rase")
 
 
+def test_a_failure_is_evidence_unless_the_attempt_was_cut_short_or_refused() -> None:
+    said = {"hypothesis": "race", "supports": "exit_code == 1", "weight": 4}
+    spec = plan({"id": "check", "run": "x", "allow_failure": True, "evidence": [said]})
+    for failure, edition, odds in (
+        *(("logic", 9, (8, 3)), ("tests", 9, (8, 3)), ("tests", 8, (2, 3))),
+        *(("timeout", 9, (2, 3)), ("policy", 9, (2, 3))),
+    ):
+        ran = rehearse(spec, {"check": [Outcome(failure, "x", exit_code=1)]}, started={"edition": edition})
+        assert known(ran.state)["race"].odds == odds, failure
+
+
 def test_a_task_with_rounds_or_steps_gives_evidence_by_what_it_came_to() -> None:
     rounds = {"hypothesis": "race", "supports": "outputs.rounds > 1", "refutes": "outputs.rounds == 1", "weight": 4}
     loop = {"max": 3, "until": "loop.round == 2", "tasks": [{"id": "in", "run": "x"}]}
