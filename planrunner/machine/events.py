@@ -65,8 +65,8 @@ were not held to their own criteria and had no outputs by a ``value``. Up to edi
 that did not run were worded otherwise, and what a re-run had queued could start after a further failure around it.
 Up to edition 7 the check of an agent's work, and an agent without a name of its own, were named otherwise. Up to
 edition 8 a loop, a fan-out and a subplan read `attempt` and `retry` as they were in the attempt before. A plan that
-had been rolled back since it failed was rolled back again, together with what its ``finally`` had done by then. Of failures
-only those of the class ``logic`` gave evidence."""
+had been rolled back since it failed was rolled back again, together with what its ``finally`` had done by then. Of
+failures only those of the class ``logic`` gave evidence."""
 
 
 class RunStarted(NamedTuple):

@@ -63,8 +63,7 @@ def _has_started_since(state: State, compensation_log: CompensationLog) -> bool:
     if compensation_log.ranks <= compensation_log.through:
         return False
     return state.edition < 9 or any(
-        step.rank > compensation_log.through
-        and not state.specs[[*owners(state, step.number), step.number][0]].finally_
+        step.rank > compensation_log.through and not state.specs[[*owners(state, step.number), step.number][0]].finally_
         for step in compensation_log.steps
     )
 
