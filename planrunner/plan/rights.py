@@ -76,6 +76,10 @@ _IDLE = frozenset({"noop", "fail", "sleep"})
 """Capabilities that touch nothing: a list of what is allowed need not name them."""
 
 
+UNDO = "#undo"
+"""Ends the name of a capability where that is undone."""
+
+
 def capability(levels: Iterable[Level], use: Use) -> Right:
     """Whether a capability may be called so."""
 
@@ -228,7 +232,11 @@ def _path(level: Level, way: str, place: str) -> Right:
 
 
 def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
-    """An entry of ``capabilities``: a pattern of names, or a mapping that has more to say."""
+    """An entry of ``capabilities``: a pattern of names, or a mapping that has more to say. What allows a call allows
+    what undoes it, whose inputs are others."""
+    if every and use.capability.endswith(UNDO):
+        name = str(entry.get("uses", "*")) if isinstance(entry, dict) else str(entry)
+        return name_matches(name, use.capability) or name_matches(name, use.capability.removesuffix(UNDO))
     if not isinstance(entry, dict):
         return name_matches(str(entry), use.capability)
     if not name_matches(str(entry.get("uses", "*")), use.capability):

@@ -261,3 +261,12 @@ def test_a_rollback_undoes_nothing_of_a_task_that_was_refused_before_it_acted(de
     said = desk.do("show", "last").stdout
     assert "rolled back: 1 step undone" in said
     assert "refused  failed" in said
+
+
+@pytest.mark.parametrize("entry", ["files.write", "{uses: files.write, with: {path: 'out*'}}"])
+def test_what_may_be_called_may_be_undone(desk: Desk, entry: str) -> None:
+    policy(desk, f"{{capabilities: {{allow: [{entry}]}}}}")
+    desk.run({"id": "a", "uses": "files.write", "with": {"path": "out.txt", "content": "x"}})
+    assert (desk.folder / "out.txt").exists()
+    desk.do("rollback", "last", code=0)
+    assert not (desk.folder / "out.txt").exists()
