@@ -40,6 +40,8 @@ Json = Any
 Prepare = Callable[["Scene"], None]
 
 FOLDER = Path("build") / "rehearsal"
+_LOOK = 0.05
+"""Seconds until a server sees that it is to end."""
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Ana",
     "GIT_AUTHOR_EMAIL": "ana@example.org",
@@ -111,7 +113,7 @@ class Scene:
         """The address of an HTTP server on loopback, which the network rules of the project allow."""
         server = self._ports.bind(lambda port: ThreadingHTTPServer((host, port), handler))
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(_LOOK,), daemon=True).start()
         self._ends.callback(server.server_close)
         self._ends.callback(server.shutdown)
         return self._allowed(host, server.server_port)
