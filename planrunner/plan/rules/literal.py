@@ -184,6 +184,11 @@ def _lists_tasks(keys: tuple[str, ...]) -> bool:
     return within in _TASKS
 
 
+def _is_subplan(keys: tuple[str, ...]) -> bool:
+    """Whether what stands under these keys is one of the plan's ``subplans``."""
+    return len(keys) == 2 and keys[0] == "subplans"
+
+
 _TASKS = frozenset([("tasks",), ("finally",), ("gates",), ("subplan",), ("subplan", "tasks"), ("loop", "tasks")])
 
 
@@ -197,8 +202,8 @@ def _has_no_effect(place: _Place, key: str) -> bool:
 def _below(place: _Place, key: str) -> _Place:
     if place.keys[-1:] == ("services",) and len(place.ids) == 1:
         return _Place((), (*place.ids, key))
-    if key == "defaults" and not place.keys:
-        return _Place((key,), (*place.ids, _ANY))
+    if key == "defaults" and (not place.keys or _is_subplan(place.keys)):
+        return _Place((*place.keys, key), (*place.ids, _ANY))
     return place._replace(keys=(*place.keys, key))
 
 

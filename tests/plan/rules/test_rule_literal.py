@@ -125,6 +125,8 @@ def test_what_is_filled_in_or_is_no_template_of_a_plan_is_not_a_finding(task: di
 def test_a_template_in_what_every_task_starts_with_is_filled_in() -> None:
     defaults = {"timeout": "1m", "env": {"A": T}, "cwd": T, "with": {"noop": {"value": T}}}
     assert findings({"id": "a", "uses": "noop"}, WORK | {"id": "b"}, defaults=defaults) == []
+    linked = {"params": {"n": "string"}, "defaults": defaults, "tasks": [WORK, {"id": "b", "uses": "noop"}]}
+    assert findings({"id": "c", "subplan": "s", "params": {"n": "x"}}, subplans={"s": linked}) == []
 
 
 def test_a_finding_points_at_the_template_and_a_comment_silences_it() -> None:
