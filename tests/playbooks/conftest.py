@@ -16,10 +16,6 @@ from stage import Stage
 
 from planrunner.testing.rehearsal import opened, prepare_of
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from stage import Stage
-
 REHEARSALS = ROOT / "plans" / "playbooks" / "rehearsals"
 
 
