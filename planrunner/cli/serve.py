@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from planrunner.caller import Workspace, acting, principal
+from planrunner.caller import acting, principal
 from planrunner.cli.group import given_settings
 from planrunner.cli.runner import lay_environment
 from planrunner.cli.settings import Settings, messages
@@ -59,7 +59,7 @@ def _lay_environment(projects: list[Project], given: Settings) -> None:
     """Set what the environment files of the project say. Raises UsageError where several projects are served: the
     variables of one would hold for the tasks of all."""
     for project in projects:
-        with acting(principal(), Workspace(project.root, project.state)):
+        with acting(principal(), project.place):
             if len(projects) == 1:
                 lay_environment(given)
             elif env_variables(project.root):

@@ -390,8 +390,8 @@ def _own(state: State, number: int, name: str, attempt: int, overlay: Overlay) -
     if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
         return _of_attempt(state, number, name, attempt)
     if name == "rework":
-        unheard = state.specs[number].agent is not None and not task_state.past  # there is no work of it to speak of
-        return (not unheard and task_state.rework) or {"comment": "", "by": "", "from": "", "round": 0}
+        said = task_state.rework or {"comment": "", "by": "", "from": "", "round": 0}
+        return {**said, "objection": said["comment"] if task_state.past else ""}  # nothing speaks against no work
     if name in ROOTS:
         return _facts(task_state).get(name, _NOT_HERE)
     if task_state.outcome is None:

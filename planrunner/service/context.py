@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 
-from planrunner.caller import Principal, Workspace, acting
+from planrunner.caller import Principal, Workspace, acting, workspace
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.plan.nearest import nearest
@@ -28,11 +28,17 @@ RESERVED = frozenset({"api", "static", "hooks", "livez", "readyz", "metrics", "s
 
 class Project(NamedTuple):
     """A project that the service shows. ``name`` stands in addresses; ``root`` is its directory and ``state`` its state
-    directory, both absolute."""
+    directory, both absolute; ``profile`` is the profile of settings that the service was started with."""
 
     name: str
     root: str
     state: str
+    profile: str | None = None
+
+    @property
+    def place(self) -> Workspace:
+        """Where those who act in it stand."""
+        return Workspace(self.root, self.state, self.profile)
 
 
 def projects_at(directories: Sequence[str], state: str | None = None) -> list[Project]:
@@ -56,7 +62,7 @@ def _project(root: str, state: str, others: Sequence[Project]) -> Project:
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(root)).strip("-.") or "project"
     taken = RESERVED | {each.name for each in others}
     name = next(each for each in (plain, *(f"{plain}-{number}" for number in range(2, 10_000))) if each not in taken)
-    return Project(name, root, state)
+    return Project(name, root, state, workspace().profile)
 
 
 class Visitor(NamedTuple):
@@ -168,7 +174,7 @@ HereForm = Annotated[Form, Depends(the_form)]
 @contextmanager
 def behalf(visitor: Visitor, project: Project) -> Iterator[None]:
     """Let use cases act for the visitor in the project, in this thread."""
-    with acting(visitor.principal, Workspace(project.root, project.state)):
+    with acting(visitor.principal, project.place):
         yield
 
 

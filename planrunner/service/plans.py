@@ -18,7 +18,7 @@ from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
 from planrunner.app.plans.edit import place_of
 from planrunner.app.plans.files import plan_paths
 from planrunner.app.runs.execute import Silent
-from planrunner.caller import Workspace, acting, principal
+from planrunner.caller import acting, principal
 from planrunner.errors import NotFound, PlanrunnerError, UsageError
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
@@ -38,7 +38,7 @@ DRAFTED = 4
 def plan_of(project: Project, path: str) -> str:
     """The absolute path of a plan file by its path below the project. Raises UsageError for a path that is not named
     like a plan, Denied for one that leads out of the project, NotFound with the nearest name."""
-    with acting(principal(), Workspace(project.root, project.state)):
+    with acting(principal(), project.place):
         place = place_of(path)
     if not os.path.isfile(place):
         known = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from planrunner.app.follow.reporting import Place, Reporting
 from planrunner.app.queue import asking
-from planrunner.caller import Workspace, acting, principal
+from planrunner.caller import acting, principal
 from planrunner.errors import PlanrunnerError
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
@@ -64,7 +64,7 @@ class Reports:
     def _add(self, project: Project) -> None:
         place = Place(project.name, project.root, self._told.address, self._told.say, partial(_queued, project))
         try:
-            with acting(principal(), Workspace(project.root, project.state)):
+            with acting(principal(), project.place):
                 self._reporting[project.name] = Reporting(place, self._told.followers.of(project))
         except PlanrunnerError as error:
             self._problems[project.name] = str(error)
@@ -73,7 +73,7 @@ class Reports:
 def _queued(project: Project) -> Mapping[str, int]:
     """How many items of the queue there are in each state; empty where it cannot be read."""
     try:
-        with acting(principal(), Workspace(project.root, project.state)):
+        with acting(principal(), project.place):
             return asking.overview(project.state).counts
     except PlanrunnerError:
         return {}

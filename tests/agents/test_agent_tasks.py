@@ -356,6 +356,22 @@ def test_a_model_that_is_down_is_told_with_the_way_to_try_again(make: Make) -> N
     assert "  go on    planrunner retry " in said and "plan.yaml or planrunner.yaml, then:" in said
 
 
+def test_a_prompt_that_reads_why_it_was_sent_back_is_told_even_where_the_agent_has_not_worked_yet(make: Make) -> None:
+    bench = make(["made", "changed"])
+    bench.write("""
+plan: talk
+tasks:
+  - {id: look, run: ls made || true, effect: read, stdout: text, timeout: 1m}
+  - {id: create, needs: [look], when: tasks.look.stdout is empty, agent: coder, prompt: Make it.}
+  - {id: mark, needs: [create], run: touch made, timeout: 1m}
+  - {id: edit, needs: [look], when: tasks.look.stdout is not empty, agent: coder, prompt: "Change it: {{ rework.comment }}"}
+  - {id: ok, needs: [mark, edit], join: any, gate: approval, ask: "Good?", on_reject: {rework: look, max: 2}}
+""")
+    assert bench.call("exec", "plan.yaml").returncode == 8
+    assert bench.call("reject", "last", "ok", "--reason", "Too short.", "--resume").returncode == 8
+    assert [heard.last() for heard in bench.model.heard] == ["Make it.", "Change it: Too short."]
+
+
 def test_what_speaks_against_the_work_is_told_to_those_who_did_it(make: Make) -> None:
     bench = make(["first", "second", "after"])
     bench.write("""

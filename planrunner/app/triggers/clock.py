@@ -11,7 +11,7 @@ from planrunner.app.triggers.firing import fire
 from planrunner.app.triggers.records import Record, change, record
 from planrunner.app.triggers.times import due_times, next_times
 from planrunner.app.triggers.watching import Watcher, mark_of
-from planrunner.caller import Workspace
+from planrunner.caller import Workspace, workspace
 from planrunner.errors import PlanrunnerError, StorageFailed
 from planrunner.safety.triggers import Trigger, read_triggers
 
@@ -25,7 +25,7 @@ class Clock:
     """The triggers of one project. ``problem`` says what is wrong with them as a whole."""
 
     def __init__(self, root: str, state: str, changed: Callable[[], None]) -> None:
-        self._place = Workspace(root, state)
+        self._place = Workspace(root, state, workspace().profile)
         self._changed = changed
         self._triggers: dict[str, Trigger] = {}
         self._due: dict[str, float] = {}

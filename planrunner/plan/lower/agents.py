@@ -506,7 +506,7 @@ _SAID, _OUT, _ERR = (f"default(tasks.check.{name}, '')" for name in _PARTS)
 _PRINTED = f"({_SAID} if {_SAID} != '' else tasks.check.reason) + '\\n' + {_OUT} + '\\n' + {_ERR}"
 """What the check of the work says: there is no message where an expectation of it is not met, or a crash cut it off."""
 
-_OBJECTIONS = ("retry.reason", "rework.comment")
+_OBJECTIONS = ("retry.reason", "rework.objection")
 """Why the last attempt was not accepted, and why the task was sent back."""
 
 

@@ -12,7 +12,6 @@ from planrunner.app.queue.items import item_object
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.app.triggers.showing import triggers_document
-from planrunner.caller import Workspace
 from planrunner.errors import Denied, NotFound, Unready, UsageError
 from planrunner.service.api.answers import Answer, Body, Empty, Name, Why, api_router, shaped
 from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
@@ -84,7 +83,7 @@ async def hook(
 
 def _received(project: Project, trigger: str, delivery: Delivery) -> Answer:
     try:
-        item = receive(trigger, delivery, Workspace(project.root, project.state))
+        item = receive(trigger, delivery, project.place)
     except NotFound:
         raise _nothing() from None
     except Denied as error:
