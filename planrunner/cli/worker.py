@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import click
 
@@ -26,8 +27,9 @@ _LOOK = 0.2
 
 @click.command("worker")
 @click.option("--until-empty", is_flag=True, help="End when every run in the queue is over.")
+@click.option("--until-waiting", is_flag=True, help="End when every run in the queue is over or waits for people.")
 @click.pass_context
-def worker_command(ctx: click.Context, /, until_empty: bool) -> int:
+def worker_command(ctx: click.Context, /, until_empty: bool, until_waiting: bool) -> int:
     """Run what waits in the queue of this project, until it is stopped.
 
     Runs that wait for people take no slot and go on once they are decided. A second worker stands by and takes over
@@ -43,7 +45,8 @@ def worker_command(ctx: click.Context, /, until_empty: bool) -> int:
     lay_environment(given)
     root, state = find_project(None), find_state(None, given.state)
     stopped = stopped_by_signals()
-    while _work(root, state, stopped, until_empty):
+    has_work = partial(_has_work, state, until_waiting)
+    while _work(root, state, stopped, has_work if until_empty or until_waiting else None):
         continue  # something was queued by a process that still saw this worker
     return OK
 
@@ -63,8 +66,15 @@ def _reporting(state: str) -> Iterator[None]:
         yield
 
 
-def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) -> bool:
-    """Work until it is stopped, or the queue is empty; whether there is more to do by the time this has let go."""
+def _has_work(state: str, until_waiting: bool) -> bool:
+    """Whether a run of the queue is not over, nor waits for people where that is enough."""
+    if not until_waiting:
+        return bool(asking.items(OPEN, 1, 0, state))
+    return any(item.status != "parked" or item.wakes is not None for item in asking.items(OPEN, state=state))
+
+
+def _work(root: str, state: str, stopped: threading.Event, has_work: Callable[[], bool] | None) -> bool:
+    """Work until it is stopped, or ``has_work`` says no; whether there is more to do by the time this has let go."""
     with _reporting(state), Worker(root, state, told=_say) as worker:
         holder = "" if worker.is_acting else f" as soon as {worker_of(state)} lets go of it"
         say(f"this worker runs what is in the queue{holder}; stop it with Ctrl-C")
@@ -73,9 +83,9 @@ def _work(root: str, state: str, stopped: threading.Event, until_empty: bool) ->
             if worker.problem != problem:
                 problem = worker.problem
                 say(f"the queue stands still: {problem}" if problem else "the queue goes on")
-            if until_empty and (worker.is_idle or not worker.is_acting) and not asking.items(OPEN, 1, 0, state):
+            if has_work is not None and (worker.is_idle or not worker.is_acting) and not has_work():
                 break
-    return not stopped.is_set() and bool(asking.items(OPEN, 1, 0, state))
+    return has_work is not None and not stopped.is_set() and has_work()
 
 
 def _say(change: Change) -> None:

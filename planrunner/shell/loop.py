@@ -59,7 +59,7 @@ OWN: tuple[tuple[str, str], ...] = (
     ("edit-last [RUN]", "edit the plan of a run, check it, and continue with it"),
     ("use RUN", "choose the run that commands mean when they name none"),
     ("queue [PLAN …]", "list the queue, or add a run of PLAN to it"),
-    ("run-queue", "run what waits in the queue until it is empty"),
+    ("run-queue", "run what waits in the queue until all runs are over or wait for people"),
     ("queue-status", "show what runs and waits"),
     ("history [N]", "list the last N lines of this session"),
     ("again [N]", "carry out the last line again, or line N"),
@@ -233,7 +233,7 @@ class Shell:
         return self._run(["queue", *(["add"] if is_plan else []), *arguments])
 
     def _run_queue(self, arguments: Sequence[str]) -> int:
-        return self._run(["worker", "--until-empty", *arguments])
+        return self._run(["worker", "--until-waiting", *arguments])
 
     def _queue_status(self, arguments: Sequence[str]) -> int:
         return self._run(["queue", "list", *arguments])
