@@ -66,7 +66,7 @@ class Shop(unittest.TestCase):
 
 
 def prepare(scene: Scene) -> None:
-    url = scene.serve(handler_of(scene.folder), host="localhost")
+    url = scene.serve(handler_of(scene.folder))
     scene.settings["git"] = {"protocols": ["file"]}
     scene.settings["forge"] = {
         "kind": "github",
