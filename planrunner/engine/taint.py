@@ -144,8 +144,11 @@ def _approved(state: State, number: int) -> bool:
 
 
 def _becomes(state: State, number: int, finding: Found, directory: str, overlay: Overlay) -> str:
-    """What the value would become, by what it is in the end; empty where that is fine."""
-    use = finding.sink.use
+    """What the value would become, by what it is in the end; empty where that is fine, and where a model has given
+    nothing for this input of its tool."""
+    use, inputs = finding.sink.use, state.specs[number].inputs
+    if finding.sink.key == "with" and isinstance(inputs, dict) and finding.sink.name not in inputs:
+        return ""
     if use not in LOOKED_AT:
         return _SAID.get(use, "untrusted text would run")
     values = list(_texts(render(finding.sink.value, TaskScope(state, number, overlay=overlay))))

@@ -75,6 +75,14 @@ def test_a_call_that_fails_is_an_observation(make: Make) -> None:
     assert "missing" in bench.model.heard[1].said() and "exit code 3" in bench.model.heard[1].said()
 
 
+def test_a_file_is_edited_by_a_diff_alone(make: Make) -> None:
+    diff = "--- a/note.txt\n+++ b/note.txt\n@@ -1 +1 @@\n-some words\n+other words\n"
+    bench = make([[("files_edit", {"diff": diff})], "Done."])
+    (bench.folder / "note.txt").write_text("some words\n")
+    assert bench.run(PLAN)["status"] == "completed"
+    assert (bench.folder / "note.txt").read_text() == "other words\n", bench.model.heard[1].said()
+
+
 def test_work_goes_on_until_an_expression_holds(make: Make) -> None:
     bench = make([[("answer", {"ok": False})], [("answer", {"ok": False})], [("answer", {"ok": True})]])
     told = bench.run(PLAN + "    schema: {ok: bool}\n    until: outputs.ok\n")
