@@ -26,14 +26,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
+from planrunner.testing.postgresql import Server
 from planrunner.testing.scripted_model import Heard, Reply, ScriptedModel
 
 Json = Any
@@ -125,6 +128,17 @@ class Scene:
         self._allowed("127.0.0.1", model.port)
         self.settings["models"] = model.settings()
         return model
+
+    def postgresql(self) -> Server:
+        """A PostgreSQL server, found by psql and the like in the commands; its data stays as the last call left it."""
+        folder = self.folder.with_name(f"{self.folder.name}.postgresql")
+        if os.geteuid() == 0:  # the server runs as another user, who may not reach the project
+            folder = Path(tempfile.gettempdir(), f"planrunner-{sha256(bytes(folder)).hexdigest()[:12]}.postgresql")
+        if self.new:
+            shutil.rmtree(folder, ignore_errors=True)
+        server = self._ends.enter_context(Server(folder))
+        self.environment |= server.environment
+        return server
 
     def at_end(self, end: Callable[[], object]) -> None:
         """Have ``end`` called when the rehearsal ends, the last one first."""
