@@ -133,7 +133,7 @@ class Scene:
         """A PostgreSQL server, found by psql and the like in the commands; its data stays as the last call left it."""
         folder = self.folder.with_name(f"{self.folder.name}.postgresql")
         if os.geteuid() == 0:  # the server runs as another user, who may not reach the project
-            folder = Path(tempfile.gettempdir(), f"planrunner-{sha256(bytes(folder)).hexdigest()[:12]}.postgresql")
+            folder = _in_temporary(self.folder)
         if self.new:
             shutil.rmtree(folder, ignore_errors=True)
         server = self._ends.enter_context(Server(folder))
@@ -163,6 +163,19 @@ class Scene:
     def _allowed(self, host: str, port: int) -> str:
         self.settings.setdefault("network", {}).setdefault("private", []).append(f"{host}:{port}")
         return f"http://{host}:{port}"
+
+
+def _in_temporary(project: Path) -> Path:
+    """A folder for what a project cannot hold, the same at each call. Those of projects that are gone are removed."""
+    root = Path(tempfile.gettempdir())
+    for other in root.glob("planrunner-*.project"):
+        with contextlib.suppress(OSError):
+            if not os.path.exists(other.read_text()):
+                shutil.rmtree(other.with_suffix(""), ignore_errors=True)
+                other.unlink()
+    folder = root / f"planrunner-{sha256(bytes(project)).hexdigest()[:12]}"
+    folder.with_suffix(".project").write_text(str(project))
+    return folder
 
 
 class _Ports:
