@@ -46,6 +46,7 @@ from planrunner.service import reference as api  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "docs"))
 import diagrams  # noqa: E402
+import gallery_page  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 EXPLANATION = ROOT / "docs" / "explanation"
@@ -482,6 +483,8 @@ def made() -> Iterator[tuple[Path, Callable[[], str]]]:
     for name, make in PAGES.items():
         yield REFERENCE / name, make
     yield EXPLANATION / "diagrams.md", partial(diagrams.page, MADE)
+    for path, text in gallery_page.pages(MADE):
+        yield path, partial(str, text)
 
 
 def _family(family: str, targets: list[str]) -> str:

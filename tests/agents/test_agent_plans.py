@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from bench import sampled
+from shown import check_output
 from workbench import ROOT, planrunner
 
 pytestmark = pytest.mark.slow
@@ -73,6 +74,7 @@ def test_it_ends_well_and_replays(name: str, folder: Path) -> None:
         run for run in runs if OTHERS.search(run.replace("python -m pytest", "").replace("python check.py", ""))
     ]
     done = planrunner(folder, "exec", name, "--json")
+    check_output(f"agents/{name}", done.stderr, done.returncode, folder)
     while done.returncode == 8:
         decide(folder)
         done = planrunner(folder, "resume", "last", "--json")

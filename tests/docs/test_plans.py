@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from shown import check_output
 from workbench import ROOT, planrunner
 
 PLANS = ROOT / "plans"
@@ -143,6 +144,7 @@ def test_it_ends_as_its_comment_says(plan: str, project: Path) -> None:
     found = {task: run["tasks"][task]["status"] for task in expected.tasks}
     assert (code, run["status"], found) == expected, messages
     assert run["exit_code"] == code
+    check_output(plan, messages, code, project)
 
 
 def test_a_condition_follows_the_parameter(project: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 
@@ -49,6 +50,7 @@ def calls(folder: Path) -> list[dict[str, Any]]:
 def test_an_image_is_built_named_and_tried_and_the_run_replays_without_an_engine(project: Path) -> None:
     told = run(project, "containers")
     assert told["exit_code"] == 0, told["stderr"]
+    check_output("capabilities/containers.yaml", told["stderr"], 0, project)
     assert world(project)["images"][told["outputs"]["image"]]["RepoTags"] == ["shop/web:1.4.2", "shop/web:live"]
     assert told["tasks"]["try"]["outputs"]["stdout"] == "it runs\n"
     asked = next(call["arguments"] for call in calls(project) if call["arguments"][0] == "run")
@@ -78,6 +80,7 @@ def test_a_preview_tells_the_exact_calls_and_makes_none_of_them(project: Path) -
 def test_a_rollout_that_gets_ready_stays(project: Path) -> None:
     told = run(project, "cluster", SHOP_PASSWORD="s3cret")
     assert told["exit_code"] == 0, told["stderr"]
+    check_output("capabilities/cluster.yaml", told["stderr"], 0, project)
     assert told["tasks"]["ready"]["outputs"]["available"] == 2
     assert list(world(project)["objects"]) == ["Secret/shop/settings", "Deployment/shop/web"]
     assert "s3cret" not in json.dumps([call["arguments"] for call in calls(project)])

@@ -11,6 +11,7 @@ from typing import Any
 
 import commands
 import pytest
+from shown import check_output
 from simulator.crashes import die_at, in_child
 from workbench import ROOT
 
@@ -30,10 +31,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planrunner(folder: Path, *arguments: str, code: int = 0) -> str:
+def planrunner(folder: Path, *arguments: str, code: int = 0, shows: str = "") -> str:
+    """What a command prints; a run that is told which plan it ``shows`` is compared with the gallery."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT)}
     ran = commands.run(*arguments, folder=folder, env=env)
     assert ran.code == code, ran.err + ran.out
+    if shows:
+        check_output(shows, ran.err, code, folder)
     return ran.out
 
 
@@ -45,7 +49,9 @@ def tree_state(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def test_an_edit_is_taken_back_when_the_check_fails(project: Path) -> None:
-    data: dict[str, Any] = json.loads(planrunner(project, "exec", EDIT, "--json", code=errors.FAILED))
+    data: dict[str, Any] = json.loads(
+        planrunner(project, "exec", EDIT, "--json", code=errors.FAILED, shows="capabilities/files-edit.yaml")
+    )
     assert data["tasks"]["check"]["status"] == "failed"
     assert data["tasks"]["by-diff"]["outputs"]["changed"]
     assert not (project / "build").exists()
@@ -73,7 +79,7 @@ def test_the_preview_tells_the_diff(project: Path) -> None:
 
 
 def test_trees_are_kept_and_put_back(project: Path) -> None:
-    data = json.loads(planrunner(project, "exec", TREES, "--json"))
+    data = json.loads(planrunner(project, "exec", TREES, "--json", shows="capabilities/files-trees.yaml"))
     assert data["outputs"]["menu"] == "TODAY\n- soup, 4\n- rice, 7\n"
     assert tree_state(project) == {
         "build/menus": (0o040755, b""),

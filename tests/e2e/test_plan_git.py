@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import workbench
+from shown import check_output
 from simulator.crashes import die_at, in_child
 from workbench import ROOT
 
@@ -87,6 +88,7 @@ def test_a_feature_whose_tests_fail_is_taken_back_byte_for_byte(tmp_path: Path) 
     work = project(tmp_path)
     before = tree_state(work)
     ended = planrunner(tmp_path, "exec", PLAN, "--json")
+    check_output("capabilities/git-feature.yaml", ended.stderr, ended.returncode, tmp_path)
     told = json.loads(ended.stdout)
     assert ended.returncode == errors.FAILED, ended.stderr
     undone = [name for name, task in told["tasks"].items() if task["status"] == "rolled_back"]
@@ -144,6 +146,7 @@ def test_a_fault_is_found_in_a_clone_mended_pushed_and_a_request_opened(
     before = git(served, "for-each-ref")
     ended = planrunner(tmp_path, "exec", "plans/capabilities/git-remote.yaml", "-p", f"url={url}", "--json")
     assert ended.returncode == 0, ended.stderr
+    check_output("capabilities/git-remote.yaml", ended.stderr, 0, tmp_path)
     told = json.loads(ended.stdout)
     assert told["outputs"]["culprit"] == "Count to 4" and told["outputs"]["request"].endswith("/ana/project/pull/1")
     pushed = told["tasks"]["push"]["outputs"]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 PEER = ROOT / "plans" / "capabilities" / "peers" / "http_shop.py"
@@ -64,6 +65,7 @@ def outputs(run: dict[str, Any], task: str) -> dict[str, Any]:
 
 def test_requests_end_as_the_plan_says_and_replay_without_the_server(project: Path, shop: Shop) -> None:
     code, run = execute(project, "plans/capabilities/http-requests.yaml", "-p", f"shop={shop.url}")
+    check_output("capabilities/http-requests.yaml", run["said"], code, project)
     shop.close()
     assert code == 0, run
     assert outputs(run, "prices")["json"] == {"tea": 2.5, "coffee": 3.0, "currency": "EUR"}
@@ -87,6 +89,7 @@ def test_a_download_goes_on_after_the_drop_and_is_taken_back_when_the_plan_fails
     plan = "plans/capabilities/http-download.yaml"
     catalogue = runpy.run_path(str(PEER))["CATALOGUE"]
     code, run = execute(project, plan, "-p", f"shop={shop.url}")
+    check_output("capabilities/http-download.yaml", run["said"], code, project)
     assert code == 0, run
     assert outputs(run, "catalogue")["resumed"] == 200_000
     assert outputs(run, "catalogue")["sha256"] == hashlib.sha256(catalogue).hexdigest()

@@ -13,6 +13,7 @@ from typing import Any
 import aimock
 import pytest
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 from planrunner.safety.sandbox import presence
@@ -42,6 +43,7 @@ class Project:
         shutil.copy(PLANS / plan, self.folder)
         ended = self.planrunner("exec", plan, "--json", *words)
         assert ended.returncode == 0, ended.stderr
+        check_output(f"capabilities/{plan}", ended.stderr, 0, self.folder)
         return dict(json.loads(ended.stdout), stderr=ended.stderr)
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from shown import check_output
 from workbench import ROOT, planrunner
 
 pytest.importorskip("mcp")
@@ -21,6 +22,7 @@ def test_it_keeps_finds_and_is_refused_and_replays_without_the_server(tmp_path: 
     ended = planrunner(tmp_path, "exec", PLAN, "--json")
     told = json.loads(ended.stdout)
     assert ended.returncode == 0, ended.stderr
+    check_output("capabilities/mcp.yaml", ended.stderr, 0, tmp_path)
     assert told["outputs"]["names"] == ["first"]
     assert [tool["name"] for tool in told["tasks"]["tools"]["outputs"]["tools"]] == ["keep", "search", "delete"]
     assert told["tasks"]["refused"]["failure"] == "policy"

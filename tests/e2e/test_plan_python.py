@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 
@@ -23,6 +24,7 @@ def test_functions_and_lines_run_and_replay_the_same_without_their_files(tmp_pat
     plan = "plans/capabilities/python.yaml"
     assert planrunner(tmp_path, "lint", plan).returncode == 0
     ended = planrunner(tmp_path, "exec", plan, "--json")
+    check_output("capabilities/python.yaml", ended.stderr, ended.returncode, tmp_path)
     told = json.loads(ended.stdout)
     assert ended.returncode == 0, ended.stderr
     assert told["outputs"] == {"label": "bread and tea: 15.05 EUR"}
@@ -53,6 +55,7 @@ def test_hypothesis_writes_tests_that_find_a_bug_and_all_of_it_is_taken_back(tmp
     assert planrunner(tmp_path, "lint", str(plan)).returncode == 0
     (tmp_path / ".planrunner").mkdir(mode=0o700)
     ended = planrunner(tmp_path, "exec", str(plan), "-p", f"python={sys.executable}", "--json")
+    check_output("capabilities/python-tests.yaml", ended.stderr, ended.returncode, tmp_path)
     told = json.loads(ended.stdout)
     assert ended.returncode == 0, ended.stderr
     assert (told["outputs"]["counts"]["total"], told["outputs"]["counts"]["failed"]) == (1, 1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 PLAN = "plans/capabilities/sql.yaml"
@@ -50,6 +51,7 @@ def test_on_sqlite_it_runs_replays_without_the_file_and_rolls_back(project: Path
     ended = planrunner(project, "exec", PLAN, "--json")
     found = told(ended)
     assert ended.returncode == 0, ended.stderr
+    check_output("capabilities/sql.yaml", ended.stderr, 0, project)
     assert found["outputs"]["accounts"] == AFTER
     assert found["tasks"]["overdraw"]["status"] == "failed"
     assert found["tasks"]["refused"]["status"] == "completed"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import workbench
+from shown import check_output
 from workbench import ROOT
 
 
@@ -22,6 +23,7 @@ def test_every_tool_gives_evidence_that_decides_and_it_replays_without_the_tools
     assert planrunner(tmp_path, "lint", plan).returncode == 0
     ended = planrunner(tmp_path, "exec", plan, "-p", f"python={sys.executable}", "--json")
     assert ended.returncode == 0, ended.stderr
+    check_output("capabilities/validate.yaml", ended.stderr, 0, tmp_path)
     told = json.loads(ended.stdout)
     assert told["outputs"]["verdict"] == {
         "failed": 1,

@@ -2,9 +2,9 @@
 
     python plans/agents/peers/model.py [PORT]
 
-Asked for data it gives the plainest that fits. Asked to write a file it writes a line into it. Asked to review it finds
-something to say, and approves. Of other tools it tries the first that only looks. Told that `check.py` fails it writes
-`median.py`, well only where it is told to write it again.
+Asked for data it gives the plainest that fits. Told to ask about something it asks, if it may. Asked to write a file it
+writes a line into it. Asked to review it finds something to say, and approves. Of other tools it tries the first that
+only looks. Told that `check.py` fails it writes `median.py`, well only where it is told to write it again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOKING = {
     "ask": {"question": "How long may it take?"},
     "http_get": {"url": "https://elsewhere.example.com/"},
     "keep-page": {"content": "A folder of plans.\n"},
-    "shell": {"command": "git push origin main || echo no remote"},
+    "shell": {"command": "awk -F, '$2 > most { most = $2; month = $1 } END { print month, most }' parts/sales.csv"},
 }
 """What is called of each tool, in the order in which they are tried."""
 
@@ -74,9 +74,13 @@ def _median(said: str, last: dict[str, Json]) -> dict[str, Json]:
 
 def _wanted(prompt: str, tools: dict[str, Json]) -> tuple[str, Json] | None:
     """The call that fits what is asked for."""
+    if "Ask about" in prompt and "ask" in tools:
+        return "ask", LOOKING["ask"]
     named = re.search(r"\b([\w.-]+\.(?:md|sql|py|txt))\b", prompt)
     if named and "files_write" in tools and re.search(r"(?i)write|translate|put it together", prompt):
         return "files_write", {"path": named[1], "content": "A line.\n"}
+    if "push it" in prompt and "shell" in tools:
+        return "shell", {"command": "git push origin main || echo no remote"}
     if "check fails" in prompt and "files_write" in tools:
         return "files_write", {"path": "done.txt", "content": "done\n"}
     return next(((name, given) for name, given in LOOKING.items() if name in tools), None)
