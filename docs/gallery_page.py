@@ -64,7 +64,8 @@ class Shown(NamedTuple):
 def sections() -> dict[str, dict[str, Any]]:
     """The sections by the names of their pages, playbooks last."""
     data: dict[str, dict[str, Any]] = YAML(typ="safe").load(SOURCE.read_text(encoding="utf-8"))
-    playbooks = {f"{PLAYBOOKS}/{path.name}": "" for path in sorted((PLANS / PLAYBOOKS).glob("*.yaml"))}
+    shortest = sorted((PLANS / PLAYBOOKS).glob("*.yaml"), key=lambda path: (path.stat().st_size, path.name))
+    playbooks = {f"{PLAYBOOKS}/{path.name}": "" for path in shortest}
     about = (
         "Whole plans to start from: `planrunner init --playbook NAME` puts one into a project, with its tests and a "
         "rehearsal. What a run prints is on the page of each."
