@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 
@@ -30,6 +30,36 @@ def nearest(word: str, candidates: Iterable[str], most: int = 1 << 30) -> str | 
             if not distance:
                 break
     return best
+
+
+_FAMILIES = {
+    "container": "docker",
+    "database": "sql",
+    "db": "sql",
+    "file": "files",
+    "k8s": "kubectl",
+    "kubernetes": "kubectl",
+    "web": "research",
+}
+"""What families of capabilities are called elsewhere."""
+
+
+def capability_family(name: str) -> str:
+    """The family that a name of a capability belongs to, by what it is called here."""
+    family = name.partition(".")[0]
+    return _FAMILIES.get(family, family)
+
+
+def nearest_capability(name: str, known: Collection[str]) -> str | None:
+    """The capability that was probably meant: of the family by another name (``db.query``), with another separator
+    (``docker_remove``), by its verb alone (``pytest``), or the nearest."""
+    family, _, verb = name.partition("." if "." in name else "_")
+    family = _FAMILIES.get(family, family)
+    if verb and f"{family}.{verb}" in known:
+        return f"{family}.{verb}"
+    alike = [each for each in known if not verb or each.startswith(f"{family}.")]
+    verbs = [each for each in alike if (verb or name) in each.partition(".")[2].split("_")]
+    return verbs[0] if len(verbs) == 1 else nearest(name, known)
 
 
 def meant(near: str | None) -> str:

@@ -283,6 +283,8 @@ def _name(pattern: str, path: Path, known: Known) -> Iterator[IneffectiveEntry]:
     close = nearest(pattern, known.names())
     if close is None and rest and family not in families and (near := nearest(family, families)):
         close = f"{near}.{rest}"
+    if not rest and family in families:
+        close = f"{family}.*"
     if close is not None and not _is_pattern(close.partition(".")[0]):
         yield IneffectiveEntry(NEVER, path, f"{what}, did you mean `{close}`?", f"write `{close}`")
     elif family in families:

@@ -18,9 +18,9 @@ from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
+from planrunner.plan.sections import Schema, sections_with
 from planrunner.syntax.tree import Json, Mapping, Node, Sequence, to_json
 
-Schema: TypeAlias = "dict[str, Any]"
 Path: TypeAlias = "Iterable[str | int]"
 
 MOST = 1000
@@ -105,8 +105,8 @@ def _part(address: str) -> Draft7Validator:
 
 
 @cache
-def _file(name: str) -> Json:
-    schema: Json = read_json(read_data("schemas", name))
+def _file(name: str) -> Schema:
+    schema: Schema = read_json(read_data("schemas", name))
     return schema
 
 
@@ -156,7 +156,8 @@ def _unknown_keys(fault: Fault) -> Iterator[Diagnostic]:
     known = tuple(fault.schema.get("properties", ()))
     for key, _ in fault.node.entries:
         if key.value not in known:
-            yield wording.unknown_key(fault.title, key, known, fault.node)
+            under = sections_with(str(key.value), fault.schema, _file)
+            yield wording.unknown_key(fault.title, key, known, fault.node, under)
 
 
 def _missing_keys(fault: Fault) -> Iterator[Diagnostic]:

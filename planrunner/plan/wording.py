@@ -86,6 +86,7 @@ _SHAPES = {
     "an item of `done`": _COLON,
     "`schema`": "a mapping from names to types, such as `{summary: string}`",
     "`backoff`": "wait between attempts: `delay: 200ms`",
+    "a value of `models`": "a model is a mapping: `{provider: openai, model: NAME}`",
 }
 """The way out where the shape of a whole part is wrong."""
 
@@ -121,7 +122,10 @@ def meant_key(name: str, known: tuple[str, ...]) -> str | None:
     return meant if meant in known else nearest(name, known)
 
 
-def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping) -> Diagnostic:
+def unknown_key(
+    title: str, key: Scalar, known: tuple[str, ...], owner: Mapping, under: tuple[str, ...] = ()
+) -> Diagnostic:
+    """``under`` are the keys of ``known`` whose mappings have the key."""
     name = str(key.value)
     if title == "a task" and name in _LIFTED:
         return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
@@ -133,6 +137,8 @@ def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping)
             f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),)
         )
     shown = _SHAPES.get(title, "" if near or len(known) > _SHOWN or not known else f"it may have {listed(known)}")
+    if not near and len(under) == 1:
+        shown = f"it belongs under `{under[0]}`: `{under[0]}: {{{name}: …}}`"
     return Diagnostic("PLAN003", message, key.span, help=shown, fix=fix)
 
 

@@ -268,8 +268,14 @@ def _named(
             continue
         close = nearest(each.value, islice(names, _NEAR))
         what = f"{whose} names the {_CALLED[section]} `{each.value}`, which does not exist"
-        help_ = f"`{section}` has {listed(tuple(islice(names, 8)))}" if names else f"there is no section `{section}`"
-        yield Diagnostic("PLAN841", what + meant(close), each.span, help=help_)
+        yield Diagnostic("PLAN841", what + meant(close), each.span, help=_help_of(section, names))
+
+
+def _help_of(section: str, names: Names) -> str:
+    """What a name of the section could have been, or what brings one."""
+    own = tuple(islice((name for name in names if name != HASH), 8))
+    has = f"`{section}` has {listed(own)}" if own else f"there is no section `{section}`"
+    return f"{has}; a tool may also be a capability such as `files.read`, or `ask`" if section == "tools" else has
 
 
 _TRIGGER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

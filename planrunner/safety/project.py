@@ -18,6 +18,7 @@ from planrunner.jsontext import stable_json
 from planrunner.plan import compiled
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
+from planrunner.plan.sections import PROJECT, sections_with
 from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.wording import unknown_key
 from planrunner.safety import settings
@@ -192,10 +193,7 @@ def _faults(
     if not isinstance(tree, Mapping):
         yield fault(f"{whose} holds sections, such as {sections[0]}: …, not {_kind(tree)}", tree)
         return
-    for key, _ in tree.entries:
-        if key.value not in sections:
-            yield unknown_key(whose, key, sections, tree)
-    yield from _held_against_schema(tree)
+    yield from _held_against_schema(tree, sections, whose)
     if (credentials := tree.get("provider_credentials")) is not None:
         yield from credential_faults(credentials)
     people = tree.get("people")
@@ -212,12 +210,15 @@ def _faults(
             yield from (fault(f"`{name.value}` takes a list of roles, such as [release]", node) for node in wrong)
 
 
-def _held_against_schema(tree: Mapping) -> Iterator[Diagnostic]:
-    from planrunner.plan.schema import section_check
+def _held_against_schema(tree: Mapping, sections: tuple[str, ...], whose: str) -> Iterator[Diagnostic]:
+    from planrunner.plan.schema import read_schema, section_check
 
     for key, value in tree.entries:
+        if key.value not in sections:
+            under = sections_with(str(key.value), read_schema(PROJECT), read_schema)
+            yield unknown_key(whose, key, sections, tree, tuple(name for name in under if name in sections))
         if key.value in SECTIONS and key.value != "people":  # of those we know better words
-            yield from section_check("project.schema.json", str(key.value), value)
+            yield from section_check(PROJECT, str(key.value), value)
 
 
 def _kind(node: Node) -> str:

@@ -125,6 +125,10 @@ def with_included(root: Part, directory: str) -> list[Part]:
     return including.parts
 
 
+_SIGNS = frozenset("*?[")
+"""What makes a pattern of a path elsewhere."""
+
+
 class _Including:
     """Goes along ``include`` from file to file."""
 
@@ -165,7 +169,8 @@ class _Including:
         try:
             content = _content(_opened(self._directory, name.split("/")))
         except OSError as error:
-            return None, f"`{name}` cannot be included: {_words(error)}"
+            pattern = "; `include` takes the names of files, not patterns" if _SIGNS.intersection(name) else ""
+            return None, f"`{name}` cannot be included: {_words(error)}{pattern}"
         if len(content) > self._left:
             return None, f"`{name}` is too large: the files of a project have at most {MAX_TEXT:,} bytes together"
         return Part(content, name, path), ""

@@ -30,6 +30,18 @@ provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
 
 
 @pytest.fixture
+def helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of-the-user"))
+
+    def check(text: str) -> list[str]:
+        (tmp_path / "planrunner.yaml").write_text(text)
+        [file] = check_files(str(tmp_path))
+        return [each.help for each in file.findings]
+
+    return check
+
+
+@pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of-the-user"))
     (tmp_path / "plans").mkdir()
@@ -159,3 +171,29 @@ def test_a_profile_of_the_shell_names_a_profile_that_there_is(found) -> None:
 @pytest.mark.parametrize("said", ["false", "true", "{revisions: 2}"])
 def test_planning_on_its_own_is_switched_in_the_settings(found, said: str) -> None:
     assert found(f"policy: {{autonomous: {said}}}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "help_"),
+    [
+        ("autonomous: true\n", "it belongs under `policy`: `policy: {autonomous: …}`"),
+        (
+            "models: {a: {provider: openai, model: m, temperature: 0.2}}\n",
+            "it belongs under `parameters`: `parameters: {temperature: …}`",
+        ),
+        ("models: {a: gpt}\n", "a model is a mapping: `{provider: openai, model: NAME}`"),
+        ("agents: {a: {model: fast}}\n", "there is no section `models`"),
+        (
+            "agents: {a: {tools: [read_file]}}\n",
+            "there is no section `tools`; a tool may also be a capability such as `files.read`, or `ask`",
+        ),
+        ("include: ['config/*.yaml']\n", ""),
+    ],
+)
+def test_the_way_out_is_told(helped, text: str, help_: str) -> None:
+    assert helped(text) == [help_]
+
+
+def test_a_pattern_among_the_files_to_include_is_told_as_one(found) -> None:
+    [(_, _, message)] = found("include: ['config/*.yaml']\n")
+    assert message.endswith("there is no such file; `include` takes the names of files, not patterns")

@@ -48,3 +48,9 @@ def test_a_plan_with_a_denial_that_never_fits_does_not_start(project: Path) -> N
     ran = planrunner(project, "exec", "p.yaml")
     assert ran.returncode != 0 and "PLAN802" in ran.stdout + ran.stderr
     assert not (project / "owned").exists()
+
+
+def test_a_family_alone_is_told_as_the_pattern_of_its_capabilities(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("policy: {capabilities: {deny: [docker]}}\n")
+    told = planrunner(project, "config", "check")
+    assert told.returncode == 1 and "did you mean `docker.*`?" in told.stdout

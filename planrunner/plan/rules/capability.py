@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.jsontext import as_text
+from planrunner.plan.commands.names import VERBS
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, is_condition, parse_status
 from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Action, Capability, Field, Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import capability_family, nearest, nearest_capability
 from planrunner.plan.rules.texts import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 from planrunner.plan.templates import is_template
@@ -115,14 +116,16 @@ def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     missing = getattr(view.capabilities, "missing", None)
     if missing is not None and (why := missing(name)):
         return Diagnostic("PLAN007", f"the capability `{name}` cannot be used", span, help=why)
-    close = nearest(name, view.capabilities)
+    close = VERBS.get(name) or nearest_capability(name, view.capabilities)
     if close:
         written = view.source.text[span.start : span.end] == name
         fix = Fix(f"use `{close}`", (Edit(span, close),), safe=False) if written else None
         return Diagnostic("PLAN007", f"unknown capability `{name}`, did you mean `{close}`?", span, fix=fix)
-    family = name.partition(".")[0] + "."
-    members = sorted(known for known in view.capabilities if known.startswith(family))
-    way = f"the family has {names(members)}" if members else "`planrunner capabilities` lists the installed ones"
+    family = capability_family(name)
+    members = sorted(known for known in view.capabilities if known.startswith(f"{family}."))
+    way = "`planrunner capabilities` lists the installed ones"
+    if members:
+        way = f"the family `{family}` has {names(members)}"
     if aside := getattr(view.capabilities, "aside", ""):
         way = f"{aside}; {way}"
     return Diagnostic("PLAN007", f"unknown capability `{name}`", span, help=way)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.access import Ground, refused_tasks
 from planrunner.plan.model import Task
-from planrunner.plan.nearest import meant, nearest
+from planrunner.plan.nearest import meant, nearest_capability
 from planrunner.plan.policy_checks import IneffectiveEntry, Known, Wanted, ineffective_entries, refusal
 from planrunner.plan.rights import Right
 from planrunner.plan.rules.texts import Text, Within, place_of, value_place
@@ -147,7 +147,7 @@ def _held_to(view: PlanView, task: Task, allowed: list[str]) -> Iterator[Diagnos
     known = list(view.capabilities)
     unknown = [name for name in allowed if not any(_means(name, other) for other in known)]
     for name in unknown:
-        guess = meant(nearest(name, known))
+        guess = meant(nearest_capability(name, known))
         what = f"`capabilities` of `{task.id}`"
         instead = f"`{name}` is not a capability or a family{guess}"
         yield without_effect(what, find_word(view, task, name, "capabilities"), instead)

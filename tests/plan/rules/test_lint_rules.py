@@ -1097,3 +1097,44 @@ def test_what_is_written_elsewhere_is_told_as_it_is_written_here(task: str, mess
     text = f"plan: p\ndefaults: {{timeout: 5m}}\nparams: {{x: bool}}\ntasks:\n  - {{id: a, {task}}}\n"
     told = [finding for finding in findings(text) if finding.severity == "error"]
     assert [(finding.message, finding.help) for finding in told] == [(message, help_)]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("docker_build", "docker.build"),
+        ("docker_remove", "docker.image_remove"),
+        ("container.run", "docker.run"),
+        ("kubectl_apply", "kubectl.apply"),
+        ("web.search", "research.search"),
+        ("web.fetch", "research.fetch"),
+        ("search", "research.search"),
+        ("db.query", "sql.query"),
+        ("file.edit", "files.edit"),
+        ("pytest", "validate.pytest"),
+        ("gti.comit", "git.commit"),
+    ],
+)
+def test_a_capability_by_another_name_is_told_by_its_own(name: str, meant: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, uses: {name}}}\n"
+    told = [finding.message for finding in findings(text) if finding.code == "PLAN007"]
+    assert told == [f"unknown capability `{name}`, did you mean `{meant}`?"]
+
+
+def test_a_family_by_another_name_is_told_with_its_capabilities() -> None:
+    (told,) = [each for each in findings("plan: p\ntasks:\n  - {id: a, uses: db}\n") if each.code == "PLAN007"]
+    assert told.help == "the family `sql` has `sql.execute`, `sql.query`, `sql.script`"
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "help_"),
+    [
+        ("run: x, backoff: fixed", "backoff", "it belongs under `retry`: `retry: {backoff: …}`"),
+        ("run: x, cost: $2", "cost", "it belongs under `budgets`: `budgets: {cost: …}`"),
+        ("run: x, attempts: 3", "attempts", ""),
+    ],
+)
+def test_a_key_of_a_section_is_told_with_the_section(task: str, key: str, help_: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {task}}}\n"
+    told = [(each.message, each.help) for each in findings(text) if each.code == "PLAN003"]
+    assert told == [(f"a task has no key `{key}`", help_)]
