@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pgvector
 import pytest
 import workbench
 from shown import check_output
@@ -31,12 +32,17 @@ class Folder:
         return outputs
 
 
+def project(path: Path) -> Folder:
+    path.mkdir(exist_ok=True)
+    for name in ("memory.yaml", "knowledge.yaml"):
+        shutil.copy(ROOT / "plans" / "capabilities" / name, path)
+    (path / ".git").mkdir()
+    return Folder(path)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    for name in ("memory.yaml", "knowledge.yaml"):
-        shutil.copy(ROOT / "plans" / "capabilities" / name, tmp_path)
-    (tmp_path / ".git").mkdir()
-    return Folder(tmp_path)
+    return project(tmp_path)
 
 
 def test_a_second_run_knows_what_the_first_one_learnt(folder: Folder) -> None:
@@ -58,3 +64,22 @@ def test_what_was_found_out_is_kept_as_files_and_taken_back(folder: Folder) -> N
     assert "replays exactly" in folder.call("replay", "last").stdout
     assert folder.call("rollback", "last").returncode == 0
     assert not (folder.path / "kb").exists() and not (folder.path / "knowledge.md").exists()
+
+
+def test_what_one_of_a_team_learnt_the_others_recall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAM_MEMORY", pgvector.empty_database())
+    ana, bo = project(tmp_path / "ana"), project(tmp_path / "bo")
+    for each in (ana, bo):
+        each.path.joinpath("planrunner.yaml").write_text(
+            "memory: {project_store: {backend: postgresql, url_env: TEAM_MEMORY}}\n"
+        )
+    assert "no entries in the project memory yet" in ana.call("memory").stderr
+    assert ana.outputs("memory.yaml") == {"lessons": 0, "times": 1, "best": "mended/how"}
+    assert bo.outputs("memory.yaml") == {"lessons": 1, "times": 2, "best": "mended/how"}
+    assert bo.call("rollback", "last").returncode == 0
+    assert ana.outputs("memory.yaml") == {"lessons": 1, "times": 2, "best": "mended/how"}
+    assert "replays exactly" in ana.call("replay", "last").stdout
+    assert "mended/count" in bo.call("memory", "search", "how often was it mended").stdout
+    assert not (ana.path / ".planrunner" / "memory").exists()
+    exported = bo.call("memory", "export").stdout
+    assert json.loads(exported.splitlines()[0])["key"]

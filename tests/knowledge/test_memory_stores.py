@@ -1,4 +1,4 @@
-"""What both stores of memory hold to: once for an act, back again, within their retention, and safe among processes."""
+"""What all stores of memory hold to: once for an act, back again, within their retention, and safe among processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import pgvector
 import pytest
 
 from planrunner.errors import StorageFailed, UsageError
@@ -20,14 +22,26 @@ from planrunner.knowledge.memory.lines import Lines
 from planrunner.knowledge.memory.places import Place
 from planrunner.knowledge.vectors import packed
 
-BACKENDS = ("sqlite", "file")
+FILES = ("sqlite", "file")
+BACKENDS = (*FILES, pytest.param("postgresql", marks=pytest.mark.slow))
 
 
 def at(
     folder: Path, backend: str, name: str = "project", part: Part = "entries", run: str = "R1", **retention: Any
 ) -> Layer:
-    settings = {f"{name}_store": {"backend": backend, "retention": retention}}
+    store = {"backend": backend, "retention": retention}
+    if backend == "postgresql":
+        store["url_env"] = _variable(folder)
+    settings = {f"{name}_store": store}
     return open_layer(name, settings, Place(str(folder / "state"), str(folder / "home"), run), part)
+
+
+def _variable(folder: Path) -> str:
+    """A variable with the address of a database, the same for all processes that use a folder."""
+    name = f"MEMORY_OF_{crc32(str(folder).encode())}"
+    if name not in os.environ:
+        os.environ[name] = pgvector.empty_database()
+    return name
 
 
 @pytest.fixture(params=BACKENDS)
@@ -189,6 +203,7 @@ def test_another_backend_is_not_taken_for_an_empty_memory(tmp_path: Path) -> Non
                 act(layer)
 
 
+@pytest.mark.parametrize("backend", FILES)
 def test_nothing_is_written_through_a_link(tmp_path: Path, backend: str) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -197,11 +212,44 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, backend: str) -> None
         layer.put(Entry("a", 1), "m")
 
 
+@pytest.mark.parametrize("backend", FILES)
 def test_a_file_that_is_damaged_is_named(tmp_path: Path, backend: str) -> None:
     name = tmp_path / "state" / "memory" / ("project.db" if backend == "sqlite" else "project.jsonl")
     name.parent.mkdir(parents=True)
     name.write_text("not a memory\n" * 100)
     with at(tmp_path, backend) as layer, pytest.raises(StorageFailed, match=name.name):
+        layer.get("a")
+
+
+@pytest.mark.slow
+def test_a_team_that_cannot_be_reached_is_an_error_without_its_password(tmp_path: Path) -> None:
+    place, settings = (
+        Place(str(tmp_path / "state")),
+        {"project_store": {"backend": "postgresql", "url_env": "TEAM_MEMORY"}},
+    )
+    with pytest.raises(UsageError, match="the variable TEAM_MEMORY, which holds the address of the project memory"):
+        open_layer("project", settings, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TEAM_MEMORY", "postgresql://ana:hush@127.0.0.1:1/memory")
+        with open_layer("project", settings, place) as layer, pytest.raises(StorageFailed) as caught:
+            layer.put(Entry("a", 1), "m")
+    assert "the memory at postgresql://127.0.0.1:1/memory cannot be used" in caught.value.message
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "store", [{"backend": "postgresql"}, {"url_env": "TEAM"}, {"backend": "file", "url_env": "TEAM"}]
+)
+def test_an_address_and_the_backend_that_has_one_go_together(tmp_path: Path, store: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="`memory: project_store:`"):
+        open_layer("project", {"project_store": store}, Place(str(tmp_path)))
+
+
+@pytest.mark.slow
+def test_a_local_memory_is_not_taken_for_an_empty_one_of_a_team(tmp_path: Path) -> None:
+    with at(tmp_path, "sqlite") as layer:
+        layer.put(Entry("a", 1), "m")
+    with at(tmp_path, "postgresql") as layer, pytest.raises(UsageError, match="is kept as `sqlite`"):
         layer.get("a")
 
 
@@ -213,6 +261,7 @@ def _write(folder: str, backend: str, who: int) -> None:
 
 
 def test_processes_write_at_once_and_nothing_is_lost(tmp_path: Path, backend: str) -> None:
+    at(tmp_path, backend).close()
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_write, args=(str(tmp_path), backend, who)) for who in range(3)]
     for writer in writers:

@@ -60,6 +60,8 @@ def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in filter(None, variables):
         yield from _worth_it(name, os.environ.get(name, "").strip())
     yield from _passwords(_section(settings, "sql", "databases"))
+    stores = _section(settings, "memory").items()
+    yield from _passwords({name: store for name, store in stores if isinstance(store, dict) and "url_env" in store})
 
 
 def _section(settings: dict[str, Any], *names: str) -> dict[str, Any]:

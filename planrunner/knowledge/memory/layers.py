@@ -36,6 +36,8 @@ By = Literal["text", "vector", "both"]
 Part = Literal["entries", "lessons"]
 """What a layer keeps apart: what was put there, and what was learnt of failures and patterns."""
 
+TEAM = "postgresql"
+"""The backend that a team shares."""
 THRESHOLD = 0.65
 """Similarity from which on a lesson counts as about the same problem, where the settings say nothing."""
 _TASK_AGE = 30 * 86400.0
@@ -49,9 +51,11 @@ _TOKEN = 4
 
 
 class Rules(NamedTuple):
-    """How a layer is kept: ``most`` entries (None: any number), none that has not changed for ``age`` seconds."""
+    """How a layer is kept: ``most`` entries (None: any number), none that has not changed for ``age`` seconds;
+    ``address`` is that of the database of a team."""
 
     backend: str = "sqlite"
+    address: str = ""
     most: int | None = None
     age: float | None = None
 
@@ -60,7 +64,7 @@ class Layer:
     """One layer, opened with its first use. ``clean`` takes secrets out of JSON data. Reads of a layer that was never
     written find nothing and make nothing. Errors are StorageFailed, and UsageError for what cannot be kept or asked."""
 
-    __slots__ = ("_clean", "_path", "_rules", "_space", "_stopped", "_store", "name")
+    __slots__ = ("_clean", "_path", "_rules", "_space", "_stem", "_stopped", "_store", "name")
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class Layer:
         self.name = name
         self._clean = clean
         self._stopped = stopped
-        self._path = place.path(name, rules.backend)
+        self._path = "" if rules.address else place.path(name, rules.backend)
+        self._stem = place.path(name, "sqlite").removesuffix(SUFFIXES["sqlite"])
         self._rules = rules
         self._space = " ".join((*([place.run] if name == "task" else []), *(["lessons"] if part == "lessons" else [])))
         self._store: Store | None = None
@@ -178,6 +183,9 @@ class Layer:
 
     def _reading(self) -> Store | None:
         """The store where it is there already."""
+        if self._rules.address:
+            server = self._opened()
+            return server if getattr(server, "is_there", True) else None
         if self._store is None and not os.path.lexists(self._path):
             self._refuse_other_backend()
             return None
@@ -185,18 +193,34 @@ class Layer:
 
     def _opened(self) -> Store:
         if self._store is None:
-            self._refuse_other_backend()
-            store = Database if self._rules.backend == "sqlite" else Lines
-            self._store = store(self._path, self._space, self._stopped)
+            self._store = self._made()
         return self._store
+
+    def _made(self) -> Store:
+        if self._rules.address:
+            return self._of_team()
+        self._refuse_other_backend()
+        store = Database if self._rules.backend == "sqlite" else Lines
+        return store(self._path, self._space, self._stopped)
+
+    def _of_team(self) -> Store:
+        try:
+            from planrunner.knowledge.memory.postgresql import Server
+        except ImportError as error:
+            told = f"the {self.name} memory is kept in PostgreSQL, and its driver is not installed ({error})"
+            raise UsageError(told, "pip install 'planrunner[sql]'") from None
+        server = Server(self._rules.address, self.name, self._space, self._stopped)
+        if not server.is_there:
+            self._refuse_other_backend()
+        return server
 
     def _refuse_other_backend(self) -> None:
         """What another backend keeps would be forgotten in silence."""
-        stem = self._path.removesuffix(SUFFIXES[self._rules.backend])
         for backend, suffix in SUFFIXES.items():
-            if backend != self._rules.backend and os.path.lexists(stem + suffix) and not os.path.lexists(self._path):
+            file = self._stem + suffix
+            if backend != self._rules.backend and os.path.lexists(file) and not os.path.lexists(self._path):
                 raise UsageError(
-                    f"the {self.name} memory is kept as `{backend}` ({stem + suffix}), and the settings say"
+                    f"the {self.name} memory is kept as `{backend}` ({file}), and the settings say"
                     f" `{self._rules.backend}`",
                     "take the setting back, `planrunner memory export`, move the file away, then import",
                 )
@@ -227,7 +251,17 @@ def _rules(layer: LayerName, settings: Mapping[str, Json]) -> Rules:
     age = parse_duration(str(retention["max_age"])) if "max_age" in retention else None
     if age is None and layer == "task":
         age = _TASK_AGE
-    return Rules(store.get("backend", "sqlite"), retention.get("max_items"), age)
+    backend, variable = store.get("backend", "sqlite"), store.get("url_env", "")
+    if (backend == TEAM) != bool(variable):
+        told = f"`memory: {layer}_store:` has `url_env` and no `backend: {TEAM}`"
+        if backend == TEAM:
+            told = f"`memory: {layer}_store:` says `backend: {TEAM}` and not where that is"
+        raise UsageError(told, f"write both: {{backend: {TEAM}, url_env: VARIABLE}}, or neither")
+    address = os.environ.get(variable, "") if variable else ""
+    if variable and not address:
+        told = f"the variable {variable}, which holds the address of the {layer} memory, is not set"
+        raise UsageError(told, f"set it, such as `export {variable}=postgresql://user@host/memory`")
+    return Rules(backend, address, retention.get("max_items"), age)
 
 
 def recall(layers: Iterable[Layer], query: str, limit: int = 10, tokens: int = 2_000) -> list[Hit]:
