@@ -293,13 +293,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _from_keyring(credential: Credential, environment: Mapping[str, str]) -> bytes:
     try:
-        import keyring  # late: an extra
-        from keyring.errors import KeyringError
+        import keyring.errors  # late: an extra
     except ImportError:
         raise _Absent("the keyring needs `pip install planrunner[secrets]`") from None
     try:
         value = keyring.get_password(credential.service, credential.username)
-    except KeyringError as error:
+    except keyring.errors.KeyringError as error:
         raise _Absent(f"{credential.place} cannot be read: {error}") from None
     if value is None:
         raise _Absent(

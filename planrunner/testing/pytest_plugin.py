@@ -24,14 +24,21 @@ class Recording(NamedTuple):
     replay: Callable[[str], ReplayReport]
 
 
+def _kit() -> Any:
+    from planrunner.testing import kit  # the start-up time of pytest
+
+    return kit
+
+
 @pytest.fixture
 def cap(tmp_path: Path) -> Callable[..., Outcome]:
     """Call a capability (a name, or a function marked with ``@capability``) with inputs; gives its Outcome. It works
     in ``tmp_path``."""
-    from planrunner.testing.capability import call_capability  # start-up time
+    kit = _kit()
 
     def call(capability: Any, inputs: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
-        return call_capability(capability, inputs, **{"directory": str(tmp_path), **more})
+        outcome: Outcome = kit.call_capability(capability, inputs, **{"directory": str(tmp_path), **more})
+        return outcome
 
     return call
 
@@ -40,10 +47,11 @@ def cap(tmp_path: Path) -> Callable[..., Outcome]:
 def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
     """Run a plan given as text, mapping or path, in ``tmp_path``; ``functions`` are capabilities that need not be
     installed. Gives the result, whose ``status``, ``exit_code`` and ``state`` tell how it went."""
-    from planrunner.testing.bench import run_plan  # start-up time
+    kit = _kit()
 
     def run(plan: Any, *functions: Callable[..., Any], **params: Any) -> RunResult:
-        return run_plan(plan, str(tmp_path), functions, params)
+        result: RunResult = kit.run_plan(plan, str(tmp_path), functions, params)
+        return result
 
     return run
 
@@ -51,6 +59,5 @@ def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
 @pytest.fixture
 def recording(tmp_path: Path, plan_runner: Callable[..., RunResult]) -> Recording:
     """Like ``plan_runner``, with the replay of what was run."""
-    from planrunner.app.history.replay import replay_run  # start-up time
-
-    return Recording(plan_runner, lambda run: replay_run(run, str(tmp_path / ".planrunner")))
+    kit = _kit()
+    return Recording(plan_runner, lambda run: kit.replay_run(run, str(tmp_path / ".planrunner")))
