@@ -15,7 +15,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
-from planrunner.app.plans.edit import place_of
+from planrunner.app.plans.edit import ENDINGS, place_of
 from planrunner.app.plans.files import plan_paths
 from planrunner.app.runs.execute import Silent
 from planrunner.caller import acting, principal
@@ -36,15 +36,37 @@ DRAFTED = 4
 
 
 def plan_of(project: Project, path: str) -> str:
-    """The absolute path of a plan file by its path below the project. Raises UsageError for a path that is not named
-    like a plan, Denied for one that leads out of the project, NotFound with the nearest name."""
+    """The absolute path of a plan file by its path below the project, or by its name as on the command line. Raises
+    UsageError for a name of several plans, Denied for a path that leads out of the project, NotFound with the nearest
+    plan."""
+    if not path.endswith(ENDINGS):
+        path = _plan_named(project, path)
     with acting(principal(), project.place):
         place = place_of(path)
     if not os.path.isfile(place):
-        known = [os.path.relpath(each, project.root) for each in plan_paths(project.root)]
-        near = nearest(path, known)
-        raise NotFound(f"the project has no plan `{path}`", f"did you mean `{near}`?" if near else "")
+        raise _no_plan(path, _plans(project))
     return place
+
+
+def _plan_named(project: Project, name: str) -> str:
+    known = _plans(project)
+    named = [path for path in known if path.removeprefix("plans/").rpartition(".")[0] == name.removeprefix("plans/")]
+    if len(named) > 1:
+        raise UsageError(f"`{name}` names several plans: {', '.join(named)}")
+    if not named:
+        raise _no_plan(name, known)
+    return named[0]
+
+
+def _plans(project: Project) -> list[str]:
+    """The paths of all plans below the project."""
+    return sorted(os.path.relpath(each, project.root) for each in plan_paths(project.root))
+
+
+def _no_plan(path: str, known: list[str]) -> NotFound:
+    names = {known_path.removeprefix("plans/").rpartition(".")[0]: known_path for known_path in known}
+    near = nearest(path, known) or names.get(nearest(path, names) or "")
+    return NotFound(f"the project has no plan `{path}`", f"did you mean `{near}`?" if near else "")
 
 
 def plan_of_run(project: Project, state: State) -> str:

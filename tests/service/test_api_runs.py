@@ -49,6 +49,19 @@ def test_what_keeps_a_run_from_starting_is_told_at_once(served: Served) -> None:
     assert (more.status, more.data["errors"][0]["where"]) == (422, ["body", "unconfined"])
 
 
+def test_a_plan_is_meant_by_its_name_as_on_the_command_line(served: Served) -> None:
+    run = served.post(f"{served.api}/runs", {"plan": "quick"})
+    assert run.status == 202 and run.data["plan"].endswith("/plans/quick.yaml")
+    task = served.post(f"{served.api}/plans/quick/tasks/one/run", {"inputs": {}})
+    assert task.status == 202
+    unknown = served.post(f"{served.api}/runs", {"plan": "quik"})
+    assert (unknown.status, unknown.data["hint"]) == (404, "did you mean `plans/quick.yaml`?")
+    (served.folder / "plans" / "quick.plan").write_text("task a\n  run: true\n")
+    several = served.post(f"{served.api}/runs", {"plan": "quick"})
+    assert several.status == 400
+    assert several.data["detail"] == "`quick` names several plans: plans/quick.plan, plans/quick.yaml"
+
+
 def test_a_gate_is_decided_for_what_it_shows_and_the_run_goes_on(served: Served) -> None:
     run = served.start("plans/asks.yaml")
     assert served.settled(run)["status"] == "blocked"

@@ -39,7 +39,7 @@ class Start(Body):
     """What a run is started with, as ``planrunner exec`` takes it."""
 
     plan: str = Field(min_length=1, max_length=500, examples=["plans/release.yaml"])
-    """The path of the plan below the directory of the project."""
+    """The path of the plan below the directory of the project, or its name."""
     params: dict[str, Json] = {}
     only: list[str] = []
     until: list[str] = []
