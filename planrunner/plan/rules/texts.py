@@ -221,12 +221,15 @@ def _listed(matrix: Any) -> list[Any]:
 def _results(
     here: int, outputs: Iterable[Output], artifacts: Iterable[Artifact], moment: Moment = "after"
 ) -> Iterator[Text]:
+    paths: Moment = "before" if here >= 0 else "after"  # those of a task are filled in when it is called
     for output in outputs:
-        for text in (*templates(output.value), *templates(output.path)):
+        for text in templates(output.value):
             yield Text(here, "outputs", moment, text)
+        for text in templates(output.path):
+            yield Text(here, "outputs", paths, text)
     for artifact in artifacts:
         for text in templates(artifact.path):
-            yield Text(here, "artifacts", "after", text)
+            yield Text(here, "artifacts", paths, text)
 
 
 def _plan_texts(view: PlanView) -> Iterator[Text]:

@@ -43,6 +43,13 @@ def test_a_parameter_that_the_plan_lacks_in_a_gate_that_a_label_demands(gate: di
     assert ("PLAN201", "nmae") in found({"labels": ["prod"]}, policy={"gates": {"prod": gate}})
 
 
+@pytest.mark.parametrize(
+    "keys", [{"artifacts": [{"name": "a", "path": "{{ outputs.n }}"}]}, {"outputs": {"n": {"path": "{{ stdout }}"}}}]
+)
+def test_what_an_attempt_gives_in_a_path_that_is_filled_in_before_it(keys: dict[str, Any]) -> None:
+    assert [code for code, _ in found(keys)] == ["PLAN201"]
+
+
 def test_a_filter_that_there_is_not() -> None:
     assert found({"run": ["echo", "{{ params.name | lenght }}"]}) == [("PLAN208", "lenght")]
 
