@@ -219,11 +219,11 @@ class Controller:
         while not self._ended.wait(0.02):
             world = json.loads((self._clients / "world.json").read_text())
             deployments = {key: each for key, each in world["objects"].items() if each["kind"] == "Deployment"}
+            self._hand_over(deployments)
             for key, each in deployments.items():
                 self._start(key, each["spec"], world["images"])
-            self._hand_over(deployments)
             self._tell(deployments)
-            if deployments:
+            if self._balancer.pods:
                 self._settled.set()
 
     def _start(self, key: str, spec: dict[str, Any], images: dict[str, Any]) -> None:
