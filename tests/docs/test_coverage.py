@@ -38,6 +38,7 @@ RUNNERS = [
     ("plans/capabilities", "tests/e2e/test_plan_*.py", "{name}"),
     ("plans/capabilities", "tests/e2e/test_plan_containers.py", "{stem}"),
     ("plans/playbooks", "tests/playbooks/test_*.py", "{stem}"),
+    ("examples/mini-editor/plans", "tests/e2e/test_mini_editor.py", "mini-editor"),
 ]
 """The modules that run the plans of a folder, and the text by which they name one."""
 
