@@ -76,6 +76,7 @@ def _texts(path: str) -> frozenset[str]:
     return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
+@cache
 def _exists(test: str) -> bool:
     path, *names = test.split("::")
     if not (ROOT / path).is_file() or not names or not names[-1].startswith("test_"):
@@ -87,6 +88,7 @@ def _exists(test: str) -> bool:
     return bool(nodes)
 
 
+@cache
 def _is_run(plan: Path) -> bool:
     for folder, modules, text in RUNNERS:
         named = text.format(name=plan.name, stem=plan.stem)
