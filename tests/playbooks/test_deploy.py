@@ -66,7 +66,7 @@ def test_a_version_is_deployed_and_taken_back_and_no_request_fails(staged: Open)
 @pytest.mark.parametrize(
     ("line", "judged", "window"),
     [
-        ("__import__('time').sleep(0.6)", "latency", "2s"),
+        ("__import__('time').sleep(1)", "latency", "2s"),
         (
             "return self.send_response(500) or self.end_headers() or self.wfile.write(b'out of stock')",
             "errors",
@@ -81,7 +81,7 @@ def test_a_worse_canary_is_taken_back_before_a_person_is_asked(
     stage = staged("deploy")
     before = world(stage)
     server(stage, line)
-    run = stage.exec("-p", f"window={window}", "-p", "requests=5")
+    run = stage.exec("-p", f"window={window}", "-p", "latency=5")
     assert run.code == 1, run.err
     assert run.status(judged) == "failed"
     assert run.outputs(judged)["canary"] > run.outputs(judged)["stable"]

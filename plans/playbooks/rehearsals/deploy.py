@@ -64,7 +64,7 @@ def prepare(scene: Scene) -> None:
     controller.wait()
     scene.at_end(Clients(url, scene.folder / "build" / "failed").stop)
     scene.arguments += ["-p", "version=2", "-p", "context=app", "-p", "replicas=3", "-p", f"prometheus={url}"]
-    scene.arguments += ["-p", "window=500ms", "-p", "requests=10", "-p", "latency=20"]
+    scene.arguments += ["-p", "window=1s", "-p", "requests=5", "-p", "latency=100"]
 
 
 def running_before() -> dict[str, Any]:
