@@ -145,8 +145,8 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
             break
         number = frame.owner
         frame = state.tasks[number].frame
-        if name == "rework" and (said := state.tasks[number].rework) is not None:
-            return said
+        if name == "rework" and state.tasks[number].rework is not None:
+            return _rework(state.tasks[number])
     return _NOT_HERE
 
 
@@ -390,8 +390,7 @@ def _own(state: State, number: int, name: str, attempt: int, overlay: Overlay) -
     if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
         return _of_attempt(state, number, name, attempt)
     if name == "rework":
-        said = task_state.rework or {"comment": "", "by": "", "from": "", "round": 0}
-        return {**said, "objection": said["comment"] if task_state.past else ""}  # nothing speaks against no work
+        return _rework(task_state)
     if name in ROOTS:
         return _facts(task_state).get(name, _NOT_HERE)
     if task_state.outcome is None:
@@ -404,6 +403,12 @@ def _own(state: State, number: int, name: str, attempt: int, overlay: Overlay) -
     if name in own or name not in task_state.outcome.outputs:
         return own.get(name, _NOT_HERE)
     return _with_units({name: task_state.outcome.outputs[name]}, _types_of_outputs(state, number))[name]
+
+
+def _rework(task_state: TaskState) -> dict[str, Json]:
+    """Why a task was sent back; the ``objection`` is empty where it has not worked yet."""
+    said = task_state.rework or {"comment": "", "by": "", "from": "", "round": 0}
+    return {**said, "objection": said["comment"] if task_state.past else ""}
 
 
 OF_ATTEMPTS = ("attempt", "now", "uuid", "retry")

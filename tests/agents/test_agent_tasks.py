@@ -399,6 +399,22 @@ tasks:
     ]
 
 
+def test_an_agent_inside_a_task_that_is_sent_back_is_told_why(make: Make) -> None:
+    bench = make(["first", "second"])
+    bench.write("""
+plan: talk
+tasks:
+  - {id: each, foreach: [a], subplan: [{id: fix, agent: coder, prompt: Mend it.}]}
+  - {id: ok, needs: [each], gate: approval, ask: Look., on_reject: {rework: each, max: 2}}
+""")
+    assert bench.call("exec", "plan.yaml").returncode == 8
+    assert bench.call("reject", "last", "ok", "--reason", "Too short.", "--resume").returncode == 8
+    assert [heard.last() for heard in bench.model.heard] == [
+        "Mend it.",
+        "Mend it.\n\nThe last attempt was not accepted: Too short.",
+    ]
+
+
 def test_a_check_that_misses_an_expectation_says_which(make: Make) -> None:
     bench = make(["Done.", [("files_write", {"path": "flag", "content": "x"})], "Now it is."])
     check = "{run: 'ls | wc -l', stdout: text, expect: ['int(outputs.value) > 2']}"
