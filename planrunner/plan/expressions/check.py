@@ -36,6 +36,9 @@ class Type(NamedTuple):
     """Names that a map does not have though they look as if it had, each with what is meant."""
 
 
+_FEW = 12
+"""So many names are listed, and so many tasks looked through, for a way out."""
+
 ANY = Type("any")
 STRING = Type("string")
 NUMBER = Type("number")
@@ -228,10 +231,19 @@ class Checker:
 
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
         meant = "matrix" if name == "item" and "matrix" in known else nearest(name, known)
+        meant = meant or self.output_named(tree, name)
         way_out = f"did you mean `{meant}`?" if meant else ""
-        if not way_out and 0 < len(known) <= 12:
+        if not way_out and 0 < len(known) <= _FEW:
             way_out = f"there is {', '.join(f'`{item}`' for item in known)}"
         return self.report(code, message, tree, way_out, _name_start(tree, name))
+
+    def output_named(self, tree: Tree, name: str) -> str:
+        """The output of another task that a name alone means; empty where there is none, or several."""
+        tasks = self.names.get("tasks", ANY).fields
+        if tree[0] != "name" or len(tasks) > _FEW:
+            return ""
+        found = [task for task in tasks if name in tasks[task].fields.get("outputs", ANY).fields]
+        return f"tasks.{found[0]}.outputs.{name}" if len(found) == 1 else ""
 
     def guard(self, tree: Tree) -> Type:
         """Inside ``exists`` and ``default`` a value may be missing."""

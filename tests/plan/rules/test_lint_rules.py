@@ -1138,3 +1138,14 @@ def test_a_key_of_a_section_is_told_with_the_section(task: str, key: str, help_:
     text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {task}}}\n"
     told = [(each.message, each.help) for each in findings(text) if each.code == "PLAN003"]
     assert told == [(f"a task has no key `{key}`", help_)]
+
+
+def test_an_output_without_its_task_is_told_with_it() -> None:
+    text = (
+        "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: m, run: x, outputs: {total: int}}\n"
+        "  - {id: b, needs: m, when: total > 3, run: 'echo {{ total }} {{ other }}'}\n"
+    )
+    told = [(each.message, each.help) for each in findings(text) if each.code == "PLAN201"]
+    meant = "did you mean `tasks.m.outputs.total`?"
+    assert told[:2] == [("`total` is not defined here", meant)] * 2
+    assert "outputs" not in told[2][1]
