@@ -36,7 +36,7 @@ def test_each_update_is_tried_by_itself_and_the_good_ones_are_proposed(staged: C
         "| pricing | 1.0.0 | 1.1.0 | updated |",
         "| shipping | 2.3.0 | 2.4.0 | held back: `update[2]/test` failed: exit code 1: FAILED (failures=1) |",
         "| invoice | 1.2.0 | 2.0.0 | updated |",
-        "| pricing | 1.0.0 | 2.0.0 | held back: a person decided so |",
+        "| pricing | 1.0.0 | 2.0.0 | held back: not approved |",
         "| legacy | 0.9 | 0.10 | held back: `allow` excludes it |",
     ]
     assert _left(stage) == []

@@ -44,7 +44,7 @@ def test_it_is_published_once_a_day_replaced_and_taken_back(staged: Staged) -> N
     assert stage.scene.git("status", "--short") == ""
 
 
-def test_nobody_is_told_where_nothing_has_changed_and_no_model_is_needed(staged: Staged) -> None:
+def test_no_notice_is_sent_if_nothing_has_changed_and_no_model_is_needed(staged: Staged) -> None:
     stage = staged(NAME)
     assert stage.exec("-p", "day=2999-01-01").code == 0
     del stage.scene.settings["models"]
