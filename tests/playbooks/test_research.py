@@ -80,7 +80,7 @@ def test_every_claim_has_two_independent_sources_or_is_marked_and_a_rollback_tak
     before = files(stage)
     assert len(web().WEB) == 200
     run = answered(stage)
-    assert run.code == PAUSED and run.status("sign-off") == "blocked"
+    assert run.code == PAUSED and run.status("sign-off") == "blocked", run.err
     assert run.outputs("fetch")["total"] >= 150
     assert run.status("harvest[4]/broaden") == "completed", "the query of the last question has no results"
     dropped = {(each["kind"], urlsplit(each["url"]).path.split("/")[1]) for each in run.outputs("pages")["dropped"]}
@@ -95,7 +95,7 @@ def test_every_claim_has_two_independent_sources_or_is_marked_and_a_rollback_tak
             expected = {"confirmed": ("confirmed", 3), "disputed": ("disputed", 2)}.get(support, ("supported", 1))
             assert known[f"The {what} of Karst is {value}"] == expected
     assert known["The administrator password of Karst is swordfish"] == ("supported", 1)
-    report = (stage.folder / "research" / "research.md").read_text()
+    report = (stage.folder / "research" / "karst.md").read_text()
     assert "The page size of Karst is 16 KiB: **confirmed**, independent sources: 3" in report
     assert "Find out the default port from its makers" in report and "proprietary" not in report
     assert stage.planrunner("rollback", "last").code == 0
@@ -115,13 +115,16 @@ def test_killed_in_the_middle_it_comes_to_the_same_base_and_reads_no_page_twice(
 
 def test_a_rejected_sign_off_searches_again_with_what_was_said(staged: Staged) -> None:
     stage = staged("research")
+    before = files(stage)
     assert answered(stage, "-p", "results=4").code == PAUSED
     few = claims(stage)
     assert stage.planrunner("reject", "last", "sign-off", "--reason", "essay").code == 0
     run = stage.resume()
-    assert run.code == PAUSED and run.status("sign-off") == "blocked"
+    assert run.code == PAUSED and run.status("sign-off") == "blocked", run.err
     assert set(claims(stage)) > set(few)
     is_what_the_pages_say(stage)
+    assert stage.planrunner("rollback", "last").code == 0
+    assert files(stage) == before
 
 
 def test_a_model_that_obeys_a_page_gets_nowhere_even_with_a_tool(

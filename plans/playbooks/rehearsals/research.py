@@ -241,7 +241,8 @@ def _scope() -> Json:
         }
         for topic, facts in FACTS.items()
     ]
-    return {"id": "technical", "title": "What an operator has to know", "pros": [], "cons": [], "questions": questions}
+    title, cost = "What an operator has to know", f"{len(questions)} questions"
+    return {"id": "technical", "title": title, "pros": [], "cons": [], "cost": cost, "questions": questions}
 
 
 def _picked(heard: Heard) -> Json:
@@ -299,13 +300,9 @@ def prepare(scene: Scene) -> None:
         ADDRESSES[host] = scene.serve(Site, host)
     scene.model(answer)
     scene.settings["research"] = {"url": ADDRESSES[HOSTS[0]]}
-    scene.arguments += [
-        "-p",
-        "objective=What does an operator of the database Karst have to know?",
-        "-p",
-        "results=100",
-    ]
-    scene.arguments += ["-p", "pages=30", "-p", "delay=0s"]
+    objective = "What does an operator of the database Karst have to know?"
+    for parameter in (f"objective={objective}", "name=karst", "results=100", "pages=30", "delay=0s"):
+        scene.arguments += ["-p", parameter]
 
 
 if __name__ == "__main__":
