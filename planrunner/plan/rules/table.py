@@ -41,7 +41,7 @@ from planrunner.plan.rules import (
     windows,
 )
 from planrunner.plan.rules.suppression import Suppression, suppress
-from planrunner.plan.rules.view import PlanView, Project, inside, view_of, written
+from planrunner.plan.rules.view import Container, PlanView, Project, inside, view_of, written
 from planrunner.plan.templates import is_template
 from planrunner.source import Source
 from planrunner.syntax.tree import Node
@@ -197,7 +197,9 @@ def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
 
 def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
     """The plan and its subplans, then each list of steps inside a loop or a task as a graph of its own."""
-    views = [view_of(plan, source, capabilities)._replace(whole=number == 0) for number, plan in enumerate(plans)]
+    views = [view_of(plan, source, capabilities) for plan in plans]
+    around = Container(bounded=plans[0].budgets.time is not None)
+    views[1:] = [view._replace(whole=False, around=around) for view in views[1:]]
     for view in views:
         yield view
         for task in view.plan.tasks:
@@ -206,5 +208,4 @@ def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capabil
                     outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
                     nested = view_of(view.plan._replace(tasks=steps), source, capabilities)
                     checked = task.id if task.agent is not None else ""
-                    around = inside(view, task)
-                    views.append(nested._replace(outer=outer, whole=False, around=around, checked=checked))
+                    views.append(nested._replace(outer=outer, whole=False, around=inside(view, task), checked=checked))

@@ -1149,3 +1149,9 @@ def test_an_output_without_its_task_is_told_with_it() -> None:
     meant = "did you mean `tasks.m.outputs.total`?"
     assert told[:2] == [("`total` is not defined here", meant)] * 2
     assert "outputs" not in told[2][1]
+
+
+def test_a_time_budget_of_the_plan_bounds_its_subplans_too() -> None:
+    subplans = "subplans: {check: {tasks: [{id: look, run: x}]}}\ntasks: [{id: c, subplan: check}]\n"
+    assert "PLAN501" in {each.code for each in findings(f"plan: p\n{subplans}")}
+    assert "PLAN501" not in {each.code for each in findings(f"plan: p\nbudgets: {{time: 10m}}\n{subplans}")}
