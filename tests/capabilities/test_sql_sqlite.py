@@ -178,6 +178,23 @@ class TestExecute:
         assert (done.affected, done.counts, done.repeated) == (5, [1, 1, 3], False)
         assert sorted(row["name"] for row in done.rows) == ["a", "b", "rent"]
 
+    def test_values_beside_a_list_are_those_of_all_its_statements(self, book: Path) -> None:
+        done = execute(
+            context(book),
+            [
+                "INSERT INTO entry (name, cents) VALUES (:name, :cents)",
+                {"statement": "INSERT INTO entry (name, cents) VALUES (:name, :cents)", "params": {"name": "y"}},
+                "UPDATE entry SET cents = 0 WHERE name = :name RETURNING name",
+            ],
+            {"name": "x", "cents": 7},
+            BOOK,
+        )
+        assert (done.counts, done.rows) == ([1, 1, 1], [{"name": "x"}])
+        with pytest.raises(Failure, match="no statement uses `:nmae`"):
+            execute(context(book), ["SELECT 1", "SELECT 2"], {"nmae": "a"}, BOOK)
+        with pytest.raises(Failure, match="`params` beside a list of statements is a map"):
+            execute(context(book), ["SELECT 1", "SELECT 2"], [{"name": "a"}], BOOK)
+
     def test_rows_that_are_only_read_are_not_counted_as_changed(self, book: Path) -> None:
         done = execute(context(book), ["DELETE FROM entry WHERE id = 1", "SELECT * FROM entry"], database=BOOK)
         assert (done.affected, done.counts, len(done.rows)) == (1, [1, 1], 1)

@@ -25,6 +25,7 @@ from planrunner.capabilities.sql.statements import (
     first_word,
     in_a_line,
     lines,
+    names,
     single,
     statements,
     words,
@@ -209,7 +210,10 @@ _Limit = Annotated[str | float, Doc("the most time for one statement", quantity=
 def execute(
     context: Context,
     statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
-    params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
+    params: Annotated[
+        dict[str, Any] | list[Any] | None,
+        Doc("values by name, of all statements; beside a single one also a list of maps: once with each"),
+    ] = None,
     database: _Base = "main",
     key: _Key = True,
     timeout: _Limit = "1m",
@@ -250,24 +254,31 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
         context = context._replace(call=context.call._replace(task=task._replace(inputs={"statement": texts})))
     require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
     seconds, where = limit(timeout), find(context, database)
-    several = statement if isinstance(statement, list) else [statement]
-    if isinstance(statement, list) and params:
-        raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
-    prepared = []
+    several = statement if isinstance(statement, list) else [{"statement": statement, "params": params}]
+    common = (params or {}) if isinstance(statement, list) else {}
+    if not isinstance(common, dict):
+        raise Failure("`params` beside a list of statements is a map of values by name")
+    prepared, unused = [], set(common)
     for number, entry in enumerate(several, 1):
         place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
         with _placed(place):
-            text, values = _entry(entry, params)
+            text, values = _entry(entry)
             one = single(text, where.dialect)
+            shared = {name: common[name] for name in names(one, where.dialect) if name in common}
+            unused -= shared.keys()
             for count, row in enumerate(values, 1):
                 here = ", ".join(filter(None, (place, f"values {count} of {len(values)}" * (len(values) > 1))))
+                row = shared | row
                 ready = bound(one, where.dialect, row)
                 shown = json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""
                 prepared.append(Statement(ready, one, shown, here))
+    if unused:
+        raise Failure(f"no statement uses {', '.join(f'`:{name}`' for name in sorted(unused))}")
     return Work(where, prepared, seconds)
 
 
-def _entry(entry: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
+def _entry(entry: Any) -> tuple[str, list[dict[str, Any]]]:
+    params = None
     if isinstance(entry, dict):
         if unknown := sorted(entry.keys() - {"statement", "params"}):
             raise Failure(f"a statement in a list has no `{unknown[0]}`; it has `statement` and `params`")

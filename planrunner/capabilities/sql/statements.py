@@ -182,6 +182,15 @@ def bound(statement: str, dialect: str, params: dict[str, Any]) -> Bound:
     return Bound(text, binder.values)
 
 
+def names(statement: str, dialect: str) -> set[str]:
+    """The names of the values that a statement takes."""
+    binder = _Binder(dialect, {})
+    for piece in pieces(statement, dialect):
+        if piece.kind == "code":
+            binder.code(piece.text)
+    return binder.named
+
+
 class _Binder:
     """Rewrites the names of values into those of a driver: ``:x`` for SQLite, ``%(x)s`` for PostgreSQL."""
 

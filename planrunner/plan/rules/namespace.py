@@ -157,16 +157,19 @@ class Naming:
         """The tasks that the end of a round or of a subplan may read: those inside, and those around."""
         inner = {step.id: step for step in (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))}
         around = self._base["tasks"].fields
-        return object_of({**around, **{name: self._fields(step) for name, step in inner.items()}})
+        return object_of({**around, **{name: self._seen(step) for name, step in inner.items()}})
 
     def _record(self, name: str) -> Type:
         view = self._view
         at = view.graph.find(name)
         task = view.plan.tasks[at] if at >= 0 else view.outer[name]
+        member = task.id[-1:] == "*" and name != task.id
+        return self._fields(task) if member else self._seen(task)
+
+    def _seen(self, task: Task) -> Type:
+        """A task as others see it."""
         one = self._fields(task)
-        if task.fanout is None or (task.id[-1:] == "*" and name != task.id):
-            return one
-        return self._many(task, one)
+        return one if task.fanout is None else self._many(task, one)
 
     def _many(self, task: Task, one: Type) -> Type:
         """A fan-out as others see it: ``items`` are the records of its items in order, each output is a list."""

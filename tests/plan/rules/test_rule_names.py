@@ -64,3 +64,13 @@ def test_a_task_that_is_to_stand_in() -> None:
 def test_a_key_of_a_value_that_a_loop_carries() -> None:
     loop = {"max": 2, "tasks": [{"id": "w", "run": ["true"]}], "carry": {"n": {"first": 1, "nxt": 2}}}
     assert found({"loop": loop}) == [("PLAN003", '"nxt"')]
+
+
+def test_the_items_of_a_fan_out_are_there_for_the_end_of_a_round_as_for_other_tasks() -> None:
+    loop = {
+        "max": 2,
+        "tasks": [{"id": "w", "foreach": ["a"], "run": ["true"]}],
+        "until": "all([w.ok for w in tasks.w.items])",
+        "carry": {"n": {"first": [], "next": "{{ [w.item for w in tasks.w.items if w.faild] }}"}},
+    }
+    assert found({"loop": loop}) == [("PLAN201", "faild")]
