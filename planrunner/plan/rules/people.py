@@ -13,7 +13,7 @@ from planrunner.plan.rules.view import PlanView, span_of
 
 CODES = ("PLAN601", "PLAN603", "PLAN701")
 
-_WAITS = "the run pauses there with exit code 8; use `uses` or `run` for work that a program can do"
+_WAITS = "the run pauses there with exit code 8; use `run` or `uses` for work of a program, `agent` for work of a model"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
