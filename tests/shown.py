@@ -34,6 +34,5 @@ def check_output(plan: str, printed: str, code: int, folder: Path) -> None:
     if WRITES:
         gallery().write(plan, seen)
     else:
-        assert gallery().differences(plan, seen) == [], (
-            "if that is meant: " + gallery().__doc__.splitlines()[-1].strip()
-        )
+        told = gallery().differences(plan, seen)
+        assert not told, "\n".join([*told, "if that is meant:", gallery().__doc__.splitlines()[-1].strip()])

@@ -18,6 +18,7 @@ from typing import Any
 Json = Any
 
 PORT = "4020"
+FILE = r"\b([\w.-]+\.(?:md|sql|py|txt))\b"
 GOOD = "def median(numbers):\n    return sorted(numbers)[len(numbers) // 2]\n"
 POOR = "def median(numbers):\n    return numbers[len(numbers) // 2]\n"
 REVIEW = {
@@ -76,7 +77,7 @@ def _wanted(prompt: str, tools: dict[str, Json]) -> tuple[str, Json] | None:
     """The call that fits what is asked for."""
     if "Ask about" in prompt and "ask" in tools:
         return "ask", LOOKING["ask"]
-    named = re.search(r"\b([\w.-]+\.(?:md|sql|py|txt))\b", prompt)
+    named = re.search(rf"(?i)\bwrite\b.*?{FILE}", prompt) or re.search(FILE, prompt)
     if named and "files_write" in tools and re.search(r"(?i)write|translate|put it together", prompt):
         return "files_write", {"path": named[1], "content": "A line.\n"}
     if "push it" in prompt and "shell" in tools:
