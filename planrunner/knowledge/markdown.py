@@ -60,7 +60,7 @@ def _body(note: Note) -> Iterator[str]:
         place = _plain(citation.url or citation.file or f"artifact {citation.artifact[:12]}")
         about = [_plain(each) for each in (citation.title, citation.author, citation.date) if each]
         quote = f': "{_plain(citation.quote)}"' if citation.quote else ""
-        unsure = "" if citation.checked else " (not checked)"
+        unsure = " (not checked)" if not citation.checked else " (a copy of another source)" if citation.copy_of else ""
         yield f"- {', '.join((place, *about))}{quote}{unsure}"
     for test in note.tests:
         yield f"- test `{test.task}` of run {test.run}: `{' '.join(harmless(test.command).split())}`"

@@ -37,7 +37,8 @@ def details(note: dict[str, Json]) -> Iterator[str]:
     for cited in note.get("citations", ()):
         place = cited.get("url") or cited.get("file") or f"artifact {cited.get('artifact', '')[:12]}"
         quote = f': "{cited["quote"]}"' if cited.get("quote") else ""
-        yield f"  {'checked' if cited.get('checked') else 'unchecked':<12}{harmless(place + quote)}"
+        word = "unchecked" if not cited.get("checked") else "copy" if cited.get("copy_of") else "checked"
+        yield f"  {word:<12}{harmless(place + quote)}"
     for test in note.get("tests", ()):
         yield f"  test        {harmless(test['task'])} of run {test['run']}: {harmless(test.get('command', ''))}"
     for other in note.get("contradicted_by", ()):

@@ -14,6 +14,7 @@ from planrunner.knowledge.claims import found, joined, verdicts
 from planrunner.knowledge.markdown import markdown
 from planrunner.knowledge.notes import Citation, Note, PassedTest, id_of, note_from, note_text, read_notes
 from planrunner.knowledge.sources import owner
+from planrunner.views.knowledge import details
 
 
 def cited(url: str, text: str = "", author: str = "", checked: bool = True) -> Citation:
@@ -169,6 +170,13 @@ def test_a_search_looks_at_the_whole_of_a_note_and_takes_common_words_where_ther
     long = Note("note", "n", "Queue", " ".join(f"word{number}" for number in range(200)) + " needle what is it")
     for query in ("needle", "word199", "what is it"):
         assert [row["id"] for row in found([long, Note("note", "m", "Cache")], query, "", None, [])] == ["n"], query
+
+
+def test_a_copy_is_shown_as_one() -> None:
+    note = claim("c", cited("https://a.com/1", "t"), cited("https://b.com/2")._replace(copy_of="t"))
+    assert 'https://b.com/2: "q" (a copy of another source)' in markdown([note])
+    (row,) = found([note], "", "claim", None, [])
+    assert [line.split()[0] for line in details(row) if ".com" in line] == ["checked", "copy"]
 
 
 def test_markdown_shows_text_from_outside_as_text() -> None:

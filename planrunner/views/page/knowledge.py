@@ -144,6 +144,8 @@ def _sources(note: dict[str, Json]) -> Iterator[Source]:
         url = str(cited.get("url") or "")
         place = url or cited.get("file") or f"artifact {str(cited.get('artifact', ''))[:12]}"
         sign = Sign("ok", "ok", "Checked") if cited.get("checked") else Sign("todo", "todo", "Unchecked")
+        if cited.get("copy_of"):
+            sign = Sign("todo", "todo", "Copy")
         link = url if url.startswith(("https://", "http://")) else ""
         yield Source(sign, harmless(str(place)), harmless(str(cited.get("quote") or "")), link)
     for test in note.get("tests", ()):
