@@ -58,6 +58,13 @@ KEY_CODES = ("PLAN020", "PLAN021")
 NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
 """Keys of a policy that no run obeys where a plan says them."""
 
+_SAID_BY = {
+    "tools": "the tools of agents are capabilities: write `policy: {capabilities: …}`",
+    "budgets": "the limits of a plan stand under `budgets` of the plan",
+    "data": "write how data is handled in `description`",
+}
+"""What a plan says instead."""
+
 
 def check_keys(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
@@ -67,7 +74,8 @@ def check_keys(view: PlanView) -> Iterable[Diagnostic]:
             place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
             instead = "only planrunner.yaml grants that" if idle == ["autonomous"] else "it has no effect"
-            yield _finding(what, place, instead)
+            help_ = "; ".join(_SAID_BY[key] for key in idle if key in _SAID_BY)
+            yield _finding(what, place, instead)._replace(help=help_)
 
     if not view.outer:
         yield from _idle_keys(view)

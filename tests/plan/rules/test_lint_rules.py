@@ -1155,3 +1155,10 @@ def test_a_time_budget_of_the_plan_bounds_its_subplans_too() -> None:
     subplans = "subplans: {check: {tasks: [{id: look, run: x}]}}\ntasks: [{id: c, subplan: check}]\n"
     assert "PLAN501" in {each.code for each in findings(f"plan: p\n{subplans}")}
     assert "PLAN501" not in {each.code for each in findings(f"plan: p\nbudgets: {{time: 10m}}\n{subplans}")}
+
+
+@pytest.mark.parametrize(("key", "help_"), [("tools: {deny: [x]}", "capabilities"), ("data: internal", "description")])
+def test_a_key_of_a_policy_that_no_plan_has_is_told_with_what_it_says_instead(key: str, help_: str) -> None:
+    text = f"plan: p\npolicy: {{{key}}}\ntasks: [{{id: a, run: x, timeout: 1m}}]\n"
+    (told,) = [finding for finding in findings(text) if finding.code == "PLAN020"]
+    assert help_ in told.help
