@@ -90,6 +90,19 @@ def test_a_worse_canary_is_taken_back_before_a_person_is_asked(
     assert all("out of stock" in each for each in failed(stage) if each.startswith("5")), failed(stage)
 
 
+def test_a_version_that_fails_once_it_has_all_requests_is_taken_back(staged: Open) -> None:
+    stage = staged("deploy")
+    before = world(stage)
+    broken = stage.folder / "build/broken"
+    server(stage, f"if __import__('os').path.exists({str(broken)!r}): return self.send_error(500)")
+    stage.exec()
+    stage.planrunner("approve", "last", "promote", "--as", "bo")
+    broken.touch()
+    run = stage.resume()
+    assert (run.code, run.status("verify")) == (1, "failed"), run.err
+    assert world(stage) == before
+
+
 def test_a_version_that_is_not_approved_leaves_nothing(staged: Open) -> None:
     stage = staged("deploy")
     before = world(stage)
