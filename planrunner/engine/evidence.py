@@ -213,6 +213,8 @@ def _asked(git: Git, *arguments: str) -> bytes:
     try:
         return git.raw(*arguments)
     except Refused as refused:
+        if "bad revision 'HEAD'" in refused.said:
+            raise Unfit("the repository has no commit yet to compare with") from None
         if "bad revision" in refused.said:
             raise Unfit("there is no such file, and git knows no such range of commits") from None
         raise Unfit(str(refused)) from None

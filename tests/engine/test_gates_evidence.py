@@ -202,6 +202,13 @@ def test_a_diff_of_what_is_neither_a_path_nor_a_range_is_a_problem(tree: Path) -
     assert problem == "nowhere: there is no such file, and git knows no such range of commits"
 
 
+def test_a_diff_in_a_repository_without_commits_is_a_problem(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "a.txt").write_text("one\n")
+    for range_ in ("a.txt", ""):
+        assert one(tmp_path, kind="diff", range=range_)["problem"].endswith("no commit yet to compare with")
+
+
 def test_a_diff_where_there_is_no_repository_is_a_problem(tmp_path: Path) -> None:
     assert one(tmp_path, kind="diff", range="a.txt")["problem"] == "a.txt: this is not a git work tree"
     assert one(tmp_path, kind="diff")["problem"] == "diff: this is not a git work tree"
