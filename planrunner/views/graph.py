@@ -373,13 +373,24 @@ def render_mermaid(drawn: Drawing) -> str:
     below: dict[int, list[int]] = {}
     for at, node in enumerate(drawn.nodes):
         below.setdefault(node.parent, []).append(at)
-    lines = ["flowchart TD", *_mermaid_level(drawn, below, -1, "  ")]
+    lines = [*_mermaid_room(drawn), "flowchart TD", *_mermaid_level(drawn, below, -1, "  ")]
     lines += [f"  {_mermaid_arrow(arrow)}" for arrow in drawn.arrows]
     for status in dict.fromkeys(node.status for node in drawn.nodes if node.status in COLOURS):
         fill, line = COLOURS[status]
         members = ",".join(f"n{at}" for at, node in enumerate(drawn.nodes) if node.status == status)
         lines += [f"  classDef {status} fill:{fill},stroke:{line},color:#111111", f"  class {members} {status}"]
     return "\n".join(lines) + "\n"
+
+
+_MERMAID_LINE = 24
+"""Pixels of a further line of a title."""
+
+
+def _mermaid_room(drawn: Drawing) -> list[str]:
+    """Mermaid reserves one line for the title of a group and draws what is inside over the others: ask for more."""
+    most = max((_mermaid_label(node).count("<br/>") for node in drawn.nodes if node.group), default=0)
+    margin = f'{{"bottom": {most * _MERMAID_LINE}}}'
+    return [f'%%{{init: {{"flowchart": {{"subGraphTitleMargin": {margin}}}}}}}%%'] if most else []
 
 
 def _mermaid_level(drawn: Drawing, below: dict[int, list[int]], parent: int, indent: str) -> list[str]:

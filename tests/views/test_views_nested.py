@@ -399,14 +399,18 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
     }
     drawn = drawing(ran.state.plan, statuses)
     mermaid = graph.render_mermaid(drawn).splitlines()
-    assert mermaid[1:6] == [
+    assert mermaid[:2] == [
+        '%%{init: {"flowchart": {"subGraphTitleMargin": {"bottom": 48}}}}%%',  # a title of three lines
+        "flowchart TD",
+    ]
+    assert mermaid[2:7] == [
         '  subgraph n0["polish<br/>loop, at most 4 rounds until tasks.check.ok<br/>(failed)"]',
         '    n2(["draft<br/>(completed)"])',
         '    n3(["check<br/>for each of 2 items<br/>(failed)"])',
         "  end",
         '  n1(["ship<br/>(omitted)"])',
     ]
-    assert mermaid[6:8] == ["  n0 --> n1", "  n2 --> n3"]
+    assert mermaid[7:9] == ["  n0 --> n1", "  n2 --> n3"]
     dot = graph.render_dot(drawn)
     assert '  "polish/draft" -> "ship" [ltail="cluster polish"];' in dot
     assert dot.count("{") == dot.count("}")
