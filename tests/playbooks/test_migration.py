@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -104,14 +105,23 @@ def killed(command: subprocess.Popen[bytes]) -> None:
     command.wait()
 
 
-def test_a_reviewed_migration_is_applied_and_a_rollback_restores_the_backup_however_often_it_is_killed(
-    shop: Shop, tmp_path: Path
-) -> None:
-    shop.at_the_gate()
+def test_killed_in_the_rehearsal_it_goes_on_with_another_copy_and_is_applied_when_approved(shop: Shop) -> None:
+    shop.stage.exec_killed(at="rehearse/change/apply?0?")
+    assert shop.stage.resume().code == 8
+    assert shop.dump() == shop.before
+    shop.stage.planrunner("approve", "last", "review")
     run = shop.stage.resume()
     assert run.code == 0, run.out + run.err
     assert shop.psql(MIGRATED) == "200"
     assert shop.databases() == "postgres shop"
+    kept = {artifact["name"] for artifact in json.loads(shop.stage.planrunner("artifacts", "--json").out)["artifacts"]}
+    assert {"rows", "schema.diff"} <= kept
+
+
+def test_a_rollback_restores_the_backup_however_often_it_is_killed(shop: Shop, tmp_path: Path) -> None:
+    shop.at_the_gate()
+    run = shop.stage.resume()
+    assert run.code == 0, run.out + run.err
     shop.psql("INSERT INTO purchase (customer, cents) VALUES (1, 1)")
     migrated = shop.dump()
     (tmp_path / "bin").mkdir()
@@ -174,12 +184,6 @@ def test_a_check_that_fails_restores_the_backup(shop: Shop) -> None:
     assert shop.databases() == "postgres shop"
 
 
-def test_killed_in_the_rehearsal_it_begins_with_another_copy(shop: Shop) -> None:
-    shop.stage.exec_killed(at="rehearse/change/apply?0?")
-    assert shop.stage.resume().code == 8
-    assert shop.dump() == shop.before
-
-
 def between_two_indexes(shop: Shop) -> subprocess.Popen[bytes]:
     """Starts a run whose second `CREATE INDEX CONCURRENTLY` waits for a lock, the first one being done; kills it there."""
     shop.at_the_gate("-p", "sessions=1")
@@ -206,4 +210,3 @@ def test_killed_between_statements_outside_of_a_transaction_it_is_restored_and_a
     assert shop.psql("SELECT count(*) FROM pg_index WHERE NOT indisvalid") == "0"
     assert shop.databases() == "postgres shop"
     other.communicate()
-    shop.rolled_back()
