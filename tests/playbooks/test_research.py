@@ -123,6 +123,7 @@ def test_a_rejected_sign_off_searches_again_with_what_was_said(staged: Staged) -
     assert run.code == PAUSED and run.status("sign-off") == "blocked", run.err
     assert set(claims(stage)) > set(few)
     is_what_the_pages_say(stage)
+    assert len(web().SEEN) == len(set(web().SEEN)), "a page of the first round is not asked for again"
     assert stage.planrunner("rollback", "last").code == 0
     assert files(stage) == before
 
