@@ -135,6 +135,12 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN231", "unknown-hypothesis", "error", "evidence about a hypothesis that the plan does not declare"),
     ("PLAN232", "no-evidence", "warning", "a hypothesis without evidence from any task"),
     ("PLAN233", "confidence-too-early", "warning", "a confidence may be read before any evidence"),
+    (
+        "PLAN234",
+        "variable-in-another-case",
+        "warning",
+        "a script that reads a variable by another spelling",
+    ),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),

@@ -1,4 +1,5 @@
-"""Scripts that do something else than their author means: bash in `sh`, and commands that remove the run's own state.
+"""Scripts that do something else than their author means: bash in `sh`, commands that remove the run's own state, and
+variables by another spelling of their names.
 
 No program is started to find that out: lint starts none, and so it does not call shellcheck either.
 """
@@ -8,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from planrunner.diagnostics import Diagnostic
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Task
 from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN218", "PLAN219")
+CODES = ("PLAN218", "PLAN219", "PLAN234")
 
 _FIRST = r"(?:^|[;&|({]|\b(?:if|while|until|then|do|else|elif)\b|!)[ \t]*"
 """Where the first word of a command may stand."""
@@ -48,6 +51,10 @@ _CLEAN = re.compile(
 _REMOVE = re.compile(rf"(?m){_FIRST}(?:sudo[ \t]+)?(rm[ \t][^\n;&|]*)")
 
 
+_MOST = 20
+"""Variables of a script that are looked at: each takes a search through it."""
+
+
 def check(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(view.plan.tasks):
         if task.run is None or task.uses != "shell":
@@ -57,6 +64,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if os.path.basename(task.shell.split()[0] if task.shell.split() else "sh") in ("sh", "dash", "ash"):
                 yield from _bashisms(view, here, task, task.run, bare)
             yield from _removals(view, here, task, bare)
+            yield from _spellings(view, here, task, task.run)
         else:
             yield from _removals(view, here, task, " ".join(task.run))
 
@@ -95,6 +103,28 @@ def _removals(view: PlanView, here: int, task: Task, bare: str) -> Iterator[Diag
             message = "`rm` removes `.planrunner`, the journal of this run and of those before"
             help_ = "keep it: planrunner stores its runs there"
             yield Diagnostic("PLAN219", message, _at(view, here, task, match), help=help_)
+
+
+def _spellings(view: PlanView, here: int, task: Task, script: str) -> Iterator[Diagnostic]:
+    """Reads of ``$topic`` where the task sets ``TOPIC`` alone, as for an input ``topic``."""
+    known = dict(task.env)
+    reads = re.finditer(r"\$\{?([A-Za-z_]\w*)", _blanked(script, double=False)) if known else ()
+    first = {match[1]: match for match in reversed(list(reads))}
+    odd = (name for name in first if name not in known and variable_of(name) in known)
+    for name in islice(odd, _MOST):
+        if _is_set(name, script):
+            continue
+        match, meant = first[name], variable_of(name)
+        place = place_of(view, Text(here, "run", "before", script), match.start(1), match.end(1))
+        written = view.source.text[place.start : place.end] == name
+        fix = Fix(f"write `{meant}`", (Edit(place, meant),), safe=False) if written else None
+        message = f"the script of `{task.id}` reads `${name}`, the variable is `${meant}`"
+        yield Diagnostic("PLAN234", message, place, help="names of variables differ by their case", fix=fix)
+
+
+def _is_set(name: str, script: str) -> bool:
+    """Whether a script may give the variable a value itself."""
+    return re.search(rf"\b{name}\+?=|\b(?:for|read|getopts)\b[^\n;]*\b{name}\b", script) is not None
 
 
 def _at(view: PlanView, here: int, task: Task, match: re.Match[str]) -> Span:

@@ -1162,3 +1162,22 @@ def test_a_key_of_a_policy_that_no_plan_has_is_told_with_what_it_says_instead(ke
     text = f"plan: p\npolicy: {{{key}}}\ntasks: [{{id: a, run: x, timeout: 1m}}]\n"
     (told,) = [finding for finding in findings(text) if finding.code == "PLAN020"]
     assert help_ in told.help
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("{id: a, with: {topic: x}, run: 'echo \"$topic\"'}", ["topic"]),
+        ("{id: a, with: {path: x}, run: 'cat ${path}; cat $path'}", ["path"]),
+        ("{id: a, env: {REF: x}, run: echo $ref}", ["ref"]),
+        ("{id: a, with: {topic: x}, run: echo $TOPIC $other}", []),
+        ("{id: a, with: {topic: x}, run: \"echo '$topic' # $topic\"}", []),
+        ("{id: a, with: {topic: x}, run: topic=y; echo $topic}", []),
+        ("{id: a, with: {topic: x}, run: 'for topic in 1 2; do echo $topic; done'}", []),
+        ("{id: a, env: {REF: x, ref: y}, run: echo $ref}", []),
+    ],
+)
+def test_a_variable_by_another_spelling_is_told_where_it_is_read(task: str, told: list[str]) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {task}\n"
+    found = [finding for finding in findings(text) if finding.code == "PLAN234"]
+    assert [text[finding.span.start : finding.span.end] for finding in found] == told
