@@ -26,7 +26,8 @@ _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, 
 
 
 _OF_AN_OUTER_RUN = frozenset(
-    f"PLANRUNNER_{name}" for name in ("RUN_ID", "TASK", "ATTEMPT", "KEY", "IDEMPOTENCY_KEY", "UNDO", "OUTPUT")
+    f"PLANRUNNER_{name}"
+    for name in ("RUN_ID", "TASK", "ATTEMPT", "KEY", "IDEMPOTENCY_KEY", "UNDO", "OUTPUT", "JOURNAL")
 )
 
 

@@ -15,7 +15,7 @@ from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.files import match
 from planrunner.files.beneath import Beneath
 from planrunner.journal.chain import Chain, data_folder, known_chain
-from planrunner.journal.inbox import read_note, write_note
+from planrunner.journal.stores import read_note, write_note
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.knowledge.memory.layers import Layer, Part, open_layer
 from planrunner.knowledge.memory.places import Place

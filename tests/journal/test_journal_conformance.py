@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pgvector
 import pytest
 from dbapi_journal import DatabaseJournal
 
@@ -29,11 +30,14 @@ JOURNALS: dict[str, Callable[[Path], JournalPort]] = {
     "address": lambda folder: open_journal(f"file://{folder}/state"),
     "memory": lambda _: MemoryJournal(),
     "db-api": lambda _: DatabaseJournal(sqlite3.connect(":memory:")),
+    "postgresql": lambda _: open_journal(pgvector.empty_database()),
 }
 """A store passes all tests of this file once it has a line here."""
 
 
-@pytest.fixture(params=JOURNALS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.slow) if name == "postgresql" else name for name in JOURNALS]
+)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalPort]:
     opened = JOURNALS[request.param](tmp_path)
     yield opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +11,9 @@ from itertools import islice
 
 from planrunner.app.follow.summaries import Summaries
 from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.journal import stores
 from planrunner.journal.ports import Journal
-from planrunner.journal.stores import journal_file, open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry
 
 POLL = 0.05
@@ -133,7 +133,7 @@ class Follower:
     def journal(self) -> Journal:
         """The journal, open for reading in this thread; opened again where its file was replaced. Raises NotFound while
         there is none, StorageFailed."""
-        identity = _identity(self.state)
+        identity = stores.identity(self.state)
         if getattr(self._own, "identity", None) != identity or identity is None:
             if getattr(self._own, "journal", None) is not None:
                 self._own.journal.close()
@@ -202,12 +202,3 @@ class Follower:
         for told in self._listeners:
             told(changed)
         self._wake(changed)
-
-
-def _identity(state: str) -> tuple[int, int] | None:
-    """What the file of the journal is known by; None where there is none."""
-    try:
-        about = os.stat(journal_file(state))
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino

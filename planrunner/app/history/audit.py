@@ -21,7 +21,7 @@ from planrunner.journal.chain import first_link, known_chain, next_link
 from planrunner.journal.ports import Journal
 from planrunner.journal.proof import Anchor, Break, ChainedRun, Verdict, cut, stored_form
 from planrunner.journal.records import Lease, NewRun
-from planrunner.journal.stores import open_journal
+from planrunner.journal.stores import open_journal, require_local
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
 from planrunner.machine.events import Entry, PlanRefused
 from planrunner.redaction import Redactor, masked
@@ -42,6 +42,7 @@ def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Ver
     UsageError for what is not an anchor, StorageFailed for a state directory or a key that is not safe."""
     directory = _directory(state)
     meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
+    require_local("nothing can be verified")
     return verify_journal(directory, meant, anchors_of(heads))
 
 
@@ -186,6 +187,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             wanted = journal.find_run(run)
     try:
         yield _line({"format": FORMAT, "type": "audit"})
+        require_local("nothing can be exported with its chain")
         for row, rows in exported(directory, wanted):
             about = {"plan": row.plan_id, "digest": row.plan_digest, "created": row.created}
             yield _line({"type": "run", "run": row.run, **about})

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from planrunner.capabilities.llm.models import USUAL_KEYS
 from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.journal.stores import VARIABLE as JOURNAL
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.tasks import every_secret
 from planrunner.redaction import SHORTEST
@@ -60,6 +61,7 @@ def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in filter(None, variables):
         yield from _worth_it(name, os.environ.get(name, "").strip())
     yield from _passwords(_section(settings, "sql", "databases"))
+    yield from _passwords({JOURNAL: {"url_env": JOURNAL}})
     stores = _section(settings, "memory").items()
     yield from _passwords({name: store for name, store in stores if isinstance(store, dict) and "url_env" in store})
 

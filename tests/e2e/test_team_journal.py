@@ -1,0 +1,192 @@
+"""A journal in PostgreSQL that two people share: a project at the same path, and a state directory of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pgvector
+import psycopg
+import pytest
+from serving import awaited, serving
+from workbench import environment, planrunner
+
+Json = Any
+
+SHIP = """
+plan: ship
+defaults: {timeout: 1m}
+tasks:
+  - id: build
+    run: echo built | tee built.txt
+    artifacts: [{name: built, path: built.txt}]
+    rollback: {run: rm -f built.txt}
+  - {id: sign, needs: [build], gate: approval, ask: "Ship it?"}
+  - {id: ship, needs: [sign], run: "echo shipped >> shipped.txt"}
+"""
+WAITS = """
+plan: waits
+defaults: {timeout: 5m}
+tasks:
+  - {id: first, run: echo first >> log.txt}
+  - {id: stand, needs: [first], run: "echo standing >> log.txt; until test -e go; do sleep 0.05; done", effect: idempotent}
+  - {id: last, needs: [stand], run: echo last >> log.txt}
+"""
+
+
+class Member:
+    """One of the team, as on a machine of their own: the command with another state directory."""
+
+    def __init__(self, folder: Path, name: str, address: str) -> None:
+        self.folder = folder
+        own = folder.parent / name
+        self.variables = {
+            "PLANRUNNER_JOURNAL": address,
+            "PLANRUNNER_STATE": str(own / "state"),
+            "XDG_DATA_HOME": str(own / "home"),
+        }
+        self.call = partial(planrunner, folder, **self.variables)
+        (folder / "plans").mkdir(parents=True, exist_ok=True)
+        (folder / "planrunner.yaml").write_text("{}\n")
+        for plan, text in (("ship", SHIP), ("waits", WAITS)):
+            (folder / "plans" / f"{plan}.yaml").write_text(text)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on beside this test."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "planrunner", *words],
+            cwd=self.folder,
+            env=environment(**self.variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def shown(self) -> Json:
+        return json.loads(self.call("show", "last", "--json").stdout)
+
+    def log(self) -> list[str]:
+        path = self.folder / "log.txt"
+        return path.read_text().split() if path.exists() else []
+
+
+@pytest.fixture
+def address() -> str:
+    return pgvector.empty_database()
+
+
+@pytest.fixture
+def team(tmp_path: Path, address: str) -> tuple[Member, Member]:
+    return Member(tmp_path / "shop", "ana", address), Member(tmp_path / "shop", "bo", address)
+
+
+def test_a_run_of_one_is_seen_decided_and_continued_by_the_other(team: tuple[Member, Member]) -> None:
+    ana, bo = team
+    assert "no runs" in bo.call("runs").stderr + bo.call("runs").stdout
+    assert ana.call("exec", "ship").returncode == 8
+    assert "ship" in bo.call("runs").stdout and "Ship it?" in bo.call("gates").stdout
+    assert bo.call("approve", "last", "sign", "--as", "bo", "--reason", "fine").returncode == 0
+    assert bo.call("resume", "last").returncode == 0
+    assert (bo.folder / "shipped.txt").read_text() == "shipped\n"
+    assert ana.shown()["status"] == bo.shown()["status"] == "completed"
+    assert "approved by bo" in ana.call("why", "last", "ship").stdout
+    assert "replays exactly" in ana.call("replay", "last").stdout
+    assert ana.call("rollback", "last").returncode == 0
+    assert not (ana.folder / "built.txt").exists()
+    assert bo.shown()["tasks"]["build"]["status"] == "rolled_back"
+
+
+def test_what_needs_the_chain_says_that_a_shared_journal_has_none(team: tuple[Member, Member]) -> None:
+    ana, _ = team
+    assert ana.call("exec", "ship").returncode == 8
+    done = ana.call("audit", "verify")
+    assert done.returncode == 2 and "entries are not chained" in done.stderr
+    assert ana.call("doctor").stdout.count("postgresql://") == 1
+
+
+def test_a_runner_that_is_killed_loses_its_lease_and_the_other_goes_on(team: tuple[Member, Member]) -> None:
+    ana, bo = team
+    runner = ana.start("exec", "waits")
+    awaited(lambda: "standing" in ana.log())
+    held = bo.call("resume", "last")
+    assert held.returncode == 9 and f"process {runner.pid} on" in held.stderr
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.communicate()
+    (bo.folder / "go").touch()
+    resumed = awaited(lambda: (done := bo.call("resume", "last", "--json")).returncode == 0 and done)
+    assert json.loads(resumed.stdout)["status"] == "completed"
+    assert bo.log() == ["first", "standing", "standing", "last"]
+
+
+def test_the_other_cancels_a_run_that_goes_on(team: tuple[Member, Member]) -> None:
+    ana, bo = team
+    runner = ana.start("exec", "waits")
+    awaited(lambda: "standing" in ana.log())
+    assert bo.call("cancel", "last", "--reason", "not now").returncode == 0
+    said, _ = runner.communicate()
+    assert "not now" in said and runner.returncode != 0
+    assert bo.shown()["status"] == "cancelled"
+
+
+def test_a_server_that_cuts_the_line_stops_the_runner_and_nothing_is_lost(
+    team: tuple[Member, Member], address: str
+) -> None:
+    ana, bo = team
+    runner = ana.start("exec", "waits")
+    awaited(lambda: "standing" in ana.log())
+    with psycopg.connect(address, autocommit=True) as connection:
+        cut = (
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid ="
+            " ((hashtext(current_schema())::bigint & 4294967295)::oid)"
+        )
+        assert connection.execute(cut).fetchall() == [(True,)]
+    said, _ = runner.communicate()
+    assert "the journal at postgresql://" in said and "Traceback" not in said
+    assert runner.returncode == 11
+    (bo.folder / "go").touch()
+    assert bo.call("resume", "last").returncode == 0
+    assert bo.log().count("last") == 1
+
+
+def test_two_who_resume_at_once_are_one_runner(team: tuple[Member, Member]) -> None:
+    ana, _ = team
+    assert ana.call("exec", "ship").returncode == 8
+    assert ana.call("approve", "last", "sign").returncode == 0
+    both = [member.start("resume", "last") for member in team]
+    codes = sorted(process.wait() for process in both)
+    for process in both:
+        process.communicate()
+    assert codes[0] == 0 and codes[1] in (0, 2, 9)
+    assert (ana.folder / "shipped.txt").read_text() == "shipped\n"
+
+
+def test_a_server_that_is_away_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    member = Member(tmp_path / "shop", "cy", "postgresql://cy:hush@127.0.0.1:1/plans")
+    done = member.call("exec", "ship")
+    assert done.returncode == 11 and "the journal at postgresql://127.0.0.1:1/plans cannot be used" in done.stderr
+    assert "hush" not in done.stderr + done.stdout and not (member.folder / "built.txt").exists()
+
+
+def test_the_address_reaches_no_task(team: tuple[Member, Member]) -> None:
+    ana, _ = team
+    (ana.folder / "plans" / "look.yaml").write_text(
+        "plan: look\ntasks:\n  - {id: look, run: 'echo seen ${PLANRUNNER_JOURNAL:-nothing}', timeout: 1m}\n"
+    )
+    assert "seen nothing" in ana.call("exec", "look").stdout + ana.call("exec", "look").stderr
+
+
+def test_a_service_shows_and_runs_what_the_team_does(team: tuple[Member, Member]) -> None:
+    ana, bo = team
+    with serving(ana.folder, **ana.variables) as service:
+        run = service.start("plans/ship.yaml")
+        assert service.settled(run)["exit_code"] == 8
+        assert run in bo.call("runs").stdout
+        assert bo.call("exec", "ship").returncode == 8
+        other = bo.shown()["run_id"]
+        awaited(lambda: other in service.get(f"{service.api}/runs").text)
