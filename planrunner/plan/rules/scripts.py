@@ -124,7 +124,8 @@ def _spellings(view: PlanView, here: int, task: Task, script: str) -> Iterator[D
 
 def _is_set(name: str, script: str) -> bool:
     """Whether a script may give the variable a value itself."""
-    return re.search(rf"\b{name}\+?=|\b(?:for|read|getopts)\b[^\n;]*\b{name}\b", script) is not None
+    setting = rf"\b{name}\+?=|\bfor\s+{name}\b|\b(?:read|getopts)\b[^\n;]*\s{name}\b"
+    return re.search(setting, script) is not None
 
 
 def _at(view: PlanView, here: int, task: Task, match: re.Match[str]) -> Span:

@@ -1169,7 +1169,8 @@ def test_a_key_of_a_policy_that_no_plan_has_is_told_with_what_it_says_instead(ke
     [
         ("{id: a, with: {topic: x}, run: 'echo \"$topic\"'}", ["topic"]),
         ("{id: a, with: {path: x}, run: 'cat ${path}; cat $path'}", ["path"]),
-        ("{id: a, env: {REF: x}, run: echo $ref}", ["ref"]),
+        ("{id: a, env: {REF: x}, run: echo look for $ref}", ["ref"]),
+        ("{id: a, with: {topic: x}, run: read -r topic; echo $topic}", []),
         ("{id: a, with: {topic: x}, run: echo $TOPIC $other}", []),
         ("{id: a, with: {topic: x}, run: \"echo '$topic' # $topic\"}", []),
         ("{id: a, with: {topic: x}, run: topic=y; echo $topic}", []),
