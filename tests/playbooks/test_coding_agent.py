@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REHEARSALS
 from stage import Ran, Stage
+from workbench import ROOT
 
 from planrunner.testing.rehearsal import Scene, opened
 from planrunner.testing.scripted_model import Heard, ScriptedModel
@@ -22,11 +22,12 @@ Json = Any
 Answer = Callable[[Heard], Json]
 Open = Callable[[Answer], tuple[Stage, ScriptedModel]]
 
-PROGRAM = REHEARSALS / "coding-agent.py"
+PROGRAM = ROOT / "plans" / "playbooks" / "rehearsals" / "coding-agent.py"
 spec = importlib.util.spec_from_file_location("coding_agent", PROGRAM)
 assert spec is not None and spec.loader is not None
 rehearsal = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(rehearsal)
+rehearsal.FILES["pytest.ini"] = "[pytest]\naddopts = -p no:anyio -p no:hypothesispytest -p no:xdist\n"  # starts quicker
 
 RIGHT = {"durations.py": rehearsal.FILES["durations.py"].replace("max([", "sum([")}
 
