@@ -3,7 +3,7 @@
 ``pages`` makes them of the files of the plans; the output of a run is kept as it is on the page. The tests of the plans
 compare it with their runs (``tests/shown.py``), or write it there:
 
-    PLANRUNNER_GALLERY=write PLANRUNNER_AGENTS=all python -m pytest tests/docs tests/agents/test_agent_plans.py tests/e2e
+    PLANRUNNER_GALLERY=write PLANRUNNER_AGENTS=all python -m pytest tests/{docs,agents,e2e}/test_*plan*.py
 """
 
 from __future__ import annotations
