@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -497,7 +498,7 @@ def main(arguments: list[str]) -> int:
     for path, make in made():
         text = make()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path.name)
+            stale.append(os.path.relpath(path, ROOT))
             if "--check" not in arguments:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
