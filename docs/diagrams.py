@@ -46,6 +46,7 @@ and when it is taken:
 | solid, no words | `needs: [a]` | when `join` says so: by default, when all needs completed |
 | solid, `on success`, `on always` | `next`, `on_success` | when the task ended so, and its `when` is true |
 | dashed, `on failure` | `on_failure`, `failure_modes` | when the task failed; with `recovers` its target stands in |
+| dashed, `when …` | `next` with `when` alone | when its condition is true, however the task ended |
 | dashed, `at most n times` | `rework: TASK, max: n` | back to an earlier task; the only arrow that leads back |
 
 {dag}

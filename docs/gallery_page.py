@@ -88,7 +88,7 @@ def _index(made: str) -> str:
     for name, section in sections().items():
         parts.append(f"\n## [{section['title']}]({name}.md)\n\n{section['about']}\n\n| plan | idea |\n|---|---|\n")
         for plan in section["plans"]:
-            idea = re.split(r"(?<=\.)\s", _comment(plan)[0].replace("\n", " "))[0].replace("|", "\\|")
+            idea = re.split(r"(?<=[.?])\s", _comment(plan)[0].replace("\n", " "))[0].replace("|", "\\|")
             parts.append(f"| [{_name(plan)}]({name}.md#{_anchor(plan)}) | {idea} |\n")
     return "".join(parts)
 
