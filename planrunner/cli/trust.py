@@ -83,7 +83,7 @@ def forget_trust(plan: str) -> int:
     return OK
 
 
-@click.group("policy", cls=CommandGroup)
+@click.group("policy", cls=CommandGroup, default="explain")
 def policy_command() -> None:
     """Policies: what plans and their tasks may do.
 

@@ -184,6 +184,7 @@ def test_explain_and_show_tell_the_file_and_the_line_of_each_level(run, plan, tm
          "profiles:\n  ci:\n    policy: {network: {allow: []}}\n", "planrunner.yaml")  # fmt: skip
     plan("policy:\n  capabilities:\n    allow: [shell]\n", "config/b.yaml")
     told = run("--profile", "ci", "policy", "explain", name).out
+    assert run("--profile", "ci", "policy", name).out == told
     for place in ("planrunner.yaml:2:27", "planrunner.yaml:5:31", "config/b.yaml:3:13"):
         assert place in told, told
     shown = run("--profile", "ci", "config", "show", "policy", "--origin").out
