@@ -76,8 +76,7 @@ def prepare(scene: Scene) -> None:
     }
     scene.environment |= {"FORGE_TOKEN": "let-me-ask"}
     scene.environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
-    scene.arguments += ["-p", f"index={url}/simple", "-p", f"metadata={url}/pypi"]
-    scene.arguments += ["-p", "test=python -m unittest -q", "-p", 'allow=["*", "!legacy"]']
+    scene.arguments += ["-p", f"index={url}/simple", "-p", "test=python -m unittest -q", "-p", 'allow=["*", "!legacy"]']
     if scene.new:
         scene.write(PROJECT)
         scene.git("init", "-q", "-b", "main")
@@ -88,10 +87,12 @@ def prepare(scene: Scene) -> None:
         scene.git("push", "-q", "-u", "origin", "main")
 
 
-def wheel(name: str, version: str) -> tuple[str, bytes]:
-    """The name and the content of a wheel with one module."""
+def wheel(name: str, version: str, host: str) -> tuple[str, bytes]:
+    """The name and the content of a wheel with one module, and with the address of its changelog on ``host``."""
     release, info = RELEASES[name][version], f"{name}-{version}.dist-info"
     about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {release.python}\n"
+    if name in LOGGED:
+        about += f"Project-URL: Changelog, http://{host}/changes/{name}\n"
     files = {
         f"{name}.py": release.code,
         f"{info}/METADATA": about,
@@ -105,11 +106,11 @@ def wheel(name: str, version: str) -> tuple[str, bytes]:
     return f"{name}-{version}-py3-none-any.whl", content.getvalue()
 
 
-def listing(name: str) -> str:
+def listing(name: str, host: str) -> str:
     """The page of a package in the index (PEP 503)."""
     links = []
     for version, release in RELEASES[name].items():
-        file, content = wheel(name, version)
+        file, content = wheel(name, version, host)
         more = f' data-requires-python="{release.python.replace(">", "&gt;")}"' + ' data-yanked=""' * release.yanked
         links.append(f'<a href="/files/{file}#sha256={hashlib.sha256(content).hexdigest()}"{more}>{file}</a><br>')
     return "<!DOCTYPE html><html><body>" + "".join(links) + "</body></html>"
@@ -131,12 +132,10 @@ def handler_of(folder: Path) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             match urlsplit(self.path).path.strip("/").split("/"):
                 case ["simple", name] if name in RELEASES:
-                    self.reply(200, listing(name).encode(), "text/html")
+                    self.reply(200, listing(name, self.headers["Host"]).encode(), "text/html")
                 case ["files", file]:
-                    self.reply(200, wheel(*file.split("-")[:2])[1], "application/octet-stream")
-                case ["pypi", name, version, "json"]:
-                    links = {"Changelog": f"http://{self.headers['Host']}/changes/{name}"} if name in LOGGED else None
-                    self.reply_json(200, {"info": {"name": name, "version": version, "project_urls": links}})
+                    name, version, *_ = file.split("-")
+                    self.reply(200, wheel(name, version, self.headers["Host"])[1], "application/octet-stream")
                 case ["changes", name] if name in LOGGED:
                     self.reply(200, changelog(name).encode(), "text/plain")
                 case ["forge", "repos", *_, "pulls"]:
