@@ -96,16 +96,12 @@ _KEPT = (
 )
 
 
-class TeamJournal:
-    """One connection; use it from the thread that opened it. The methods are described at the ports."""
+class Connection:
+    """A connection to the database; one thread at a time."""
 
-    def __init__(self, address: str, readonly: bool = False) -> None:
-        self.notices: tuple[str, ...] = ()
-        self.unchained = UNCHAINED
+    def __init__(self, address: str) -> None:
         self._name = without_password(address)
         self._lock = threading.RLock()
-        self._held: set[int] = set()
-        self._seen_first = False
         with self._named():
             self._connection = psycopg.connect(
                 address,
@@ -113,11 +109,52 @@ class TeamJournal:
                 connect_timeout=_CONNECT_SECONDS,
                 **_ALIVE,  # type: ignore[arg-type]
             )
+
+    def close(self) -> None:
+        """Leases end with the connection."""
+        with self._lock:
+            self._connection.close()
+
+    def _query(self, select: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._named():
+            return list(self._connection.execute(select, values).fetchall())
+
+    def _one(self, select: str, *values: Any) -> tuple[Any, ...]:
+        row = self._connection.execute(select, values).fetchone()
+        assert row is not None
+        return tuple(row)
+
+    def _do(self, statement: str, *values: Any) -> None:
+        self._connection.execute(statement, values)
+
+    @contextmanager
+    def _named(self, run: str = "") -> Iterator[None]:
+        """Errors of the server as those of planrunner; one thread at a time."""
+        with self._lock:
             try:
+                yield
+            except (psycopg.Error, OSError) as error:
+                if isinstance(error, errors.UniqueViolation):
+                    raise
+                said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                way = _going_on(run) if run else "try again when the server answers"
+                raise StorageFailed(f"the journal at {self._name} cannot be used: {said}", way) from None
+
+
+class Records(Connection):
+    """The part of the journal that readers use. The methods are described at the ports."""
+
+    def __init__(self, address: str, readonly: bool = False) -> None:
+        super().__init__(address)
+        self.notices: tuple[str, ...] = ()
+        self.unchained = UNCHAINED
+        self._seen_first = False
+        try:
+            with self._named():
                 self._prepare(readonly)
-            except BaseException:
-                self._connection.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
 
     def _prepare(self, readonly: bool) -> None:
         if self._one("SELECT to_regclass('planrunner_pruned') IS NULL")[0]:
@@ -128,6 +165,154 @@ class TeamJournal:
                 self._connection.execute(_TABLES)
         self._class: int = self._one("SELECT hashtext(current_schema())")[0]
         self._connection.execute("LISTEN planrunner_journal")
+
+    def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
+        found = self._query("SELECT number FROM planrunner_runs WHERE run = %s", run)
+        select = (
+            "SELECT seq, at, kind, version, body FROM planrunner_entries WHERE number = %s AND seq > %s"
+            " ORDER BY seq LIMIT %s"
+        )
+        while found:
+            rows = self._query(select, found[0][0], after, _PAGE)
+            yield from decode_rows(rows)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][0]
+
+    def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
+        rows = self._query(f"SELECT {_ROW} FROM planrunner_runs ORDER BY number DESC LIMIT %s OFFSET %s", limit, offset)  # noqa: S608
+        leased = self.leased()
+        return [RunRow(*row)._replace(leased=row[0] in leased) for row in rows]
+
+    def run(self, run: str) -> RunRow:
+        rows = self._query(f"SELECT {_ROW} FROM planrunner_runs WHERE run = %s", run)  # noqa: S608
+        if not rows:
+            raise no_match(run, self._newest())
+        return RunRow(*rows[0])._replace(leased=self.is_leased(run))
+
+    def find_run(self, wanted: str) -> str:
+        if wanted == "last" and (newest := self._newest(1)):
+            return newest[0]
+        if self._query("SELECT 1 FROM planrunner_runs WHERE run = %s", wanted):
+            return wanted
+        for fits in ("starts_with(run, %s)", "right(run, length(%s) + 1) = '-' || %s"):
+            values = [wanted] * fits.count("%s")
+            rows = self._query(f"SELECT run FROM planrunner_runs WHERE {fits} ORDER BY number DESC", *values)  # noqa: S608
+            if rows and wanted:
+                return only_match(wanted, [run for (run,) in rows])
+        raise no_match(wanted, self._newest())
+
+    def holders(self) -> list[Holder]:
+        rows = self._query(
+            "SELECT run, holder, since FROM planrunner_runs WHERE number = ANY(%s) ORDER BY run", self._locked()
+        )
+        return [Holder(*row) for row in rows]
+
+    def is_leased(self, run: str) -> bool:
+        return run in self.leased()
+
+    def leased(self) -> frozenset[str]:
+        rows = self._query("SELECT run FROM planrunner_runs WHERE number = ANY(%s)", self._locked())
+        return frozenset(run for (run,) in rows)
+
+    def check_free(self, run: str) -> None:
+        if self.is_leased(run):
+            raise self._held_error(run)
+
+    def waiting(self, run: str) -> list[Request]:
+        select = (
+            "SELECT kind, body, by_whom, id, at FROM planrunner_requests WHERE run = %s AND result IS NULL ORDER BY id"
+        )
+        return [
+            Request(kind, read_json(body), by, number, at) for kind, body, by, number, at in self._query(select, run)
+        ]
+
+    def answered(self, request: int) -> Answer | None:
+        rows = self._query("SELECT result FROM planrunner_requests WHERE id = %s", request)
+        if not rows:
+            raise NotFound(f"there is no request {request} in the journal")
+        return None if rows[0][0] is None else Answer(*read_json(rows[0][0]))
+
+    def touched(self) -> bool:
+        told = not self._seen_first
+        self._seen_first = True
+        with self._named():
+            wire = self._connection.pgconn
+            wire.consume_input()
+            while (notice := wire.notifies()) is not None:
+                told = told or notice.be_pid != wire.backend_pid
+        return told
+
+    def plan(self, digest: str) -> StoredPlan:
+        rows = self._query(
+            "SELECT digest, text, name, notation, compiled FROM planrunner_plans WHERE digest = %s", digest
+        )
+        if not rows:
+            raise NotFound(f"there is no plan with digest `{digest}` in the journal")
+        return StoredPlan(*rows[0])
+
+    def compiled_get(self, key: str) -> bytes | None:
+        rows = self._query("SELECT value FROM planrunner_compiled WHERE key = %s", key)
+        return bytes(rows[0][0]) if rows else None
+
+    def heads(self, after: int = 0) -> list[Head]:
+        select = f"SELECT number, {_ROW} FROM planrunner_runs WHERE number > %s OR status = '' ORDER BY number"  # noqa: S608
+        return [Head(*row) for row in self._query(select, after)]
+
+    def head(self, number: int) -> Head | None:
+        rows = self._query(f"SELECT number, {_ROW} FROM planrunner_runs WHERE number = %s", number)  # noqa: S608
+        return Head(*rows[0]) if rows else None
+
+    def ended(self) -> Ended:
+        select = "SELECT count(*), coalesce(sum(epoch), 0) FROM planrunner_runs WHERE status <> ''"
+        return Ended(*self._query(select)[0])
+
+    def kept(self) -> Iterator[tuple[RunRow, Entry]]:
+        for *row, seq, at, kind, version, body in self._query(_KEPT):
+            (entry,) = decode_rows([(seq, at, kind, version, body)])
+            yield RunRow(*row), entry
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        select = (
+            "SELECT number, seq, kind, body FROM planrunner_entries WHERE (number, seq) > (%s, %s)"
+            " ORDER BY number, seq LIMIT %s"
+        )
+        last = (-1, -1)
+        while rows := self._query(select, *last, _PAGE):
+            yield from ((kind, body) for _, _, kind, body in rows)
+            last = rows[-1][:2]
+        for query in ("SELECT text FROM planrunner_plans", "SELECT body FROM planrunner_requests"):
+            yield from (("", row[0]) for row in self._query(query))
+
+    def prove(self, run: str) -> None:
+        """There is nothing to compare it with: entries are not chained."""
+
+    def pruned(self) -> list[str]:
+        return [run for (run,) in self._query("SELECT run FROM planrunner_pruned ORDER BY at, run")]
+
+    def note(self, name: str) -> str:
+        """The text of a note of an attempt; empty where there is none."""
+        rows = self._query("SELECT text FROM planrunner_notes WHERE name = %s", name)
+        return str(rows[0][0]) if rows else ""
+
+    def _held_error(self, run: str) -> RunHeld:
+        (holder,) = self._query("SELECT holder FROM planrunner_runs WHERE run = %s", run)[0]
+        return RunHeld(f"run `{run}` is held by {holder}", Hint("see ", NextStep("show", run)))
+
+    def _locked(self) -> list[int]:
+        """The numbers of the runs that living sessions act on."""
+        return [number for (number,) in self._query(_LOCKED, self._class & 0xFFFFFFFF)]
+
+    def _newest(self, limit: int = 1000) -> list[str]:
+        return [run for (run,) in self._query("SELECT run FROM planrunner_runs ORDER BY number DESC LIMIT %s", limit)]
+
+
+class TeamJournal(Records):
+    """One connection; use it from the thread that opened it. The methods are described at the ports."""
+
+    def __init__(self, address: str, readonly: bool = False) -> None:
+        self._held: set[int] = set()
+        super().__init__(address, readonly)
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> Lease:
         check_order(entries, 1)
@@ -194,42 +379,6 @@ class TeamJournal:
     def require_there(self, run: str) -> None:
         """The server says so itself when it is asked to store something."""
 
-    def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
-        found = self._query("SELECT number FROM planrunner_runs WHERE run = %s", run)
-        select = (
-            "SELECT seq, at, kind, version, body FROM planrunner_entries WHERE number = %s AND seq > %s"
-            " ORDER BY seq LIMIT %s"
-        )
-        while found:
-            rows = self._query(select, found[0][0], after, _PAGE)
-            yield from decode_rows(rows)
-            if len(rows) < _PAGE:
-                return
-            after = rows[-1][0]
-
-    def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
-        rows = self._query(f"SELECT {_ROW} FROM planrunner_runs ORDER BY number DESC LIMIT %s OFFSET %s", limit, offset)  # noqa: S608
-        leased = self.leased()
-        return [RunRow(*row)._replace(leased=row[0] in leased) for row in rows]
-
-    def run(self, run: str) -> RunRow:
-        rows = self._query(f"SELECT {_ROW} FROM planrunner_runs WHERE run = %s", run)  # noqa: S608
-        if not rows:
-            raise no_match(run, self._newest())
-        return RunRow(*rows[0])._replace(leased=self.is_leased(run))
-
-    def find_run(self, wanted: str) -> str:
-        if wanted == "last" and (newest := self._newest(1)):
-            return newest[0]
-        if self._query("SELECT 1 FROM planrunner_runs WHERE run = %s", wanted):
-            return wanted
-        for fits in ("starts_with(run, %s)", "right(run, length(%s) + 1) = '-' || %s"):
-            values = [wanted] * fits.count("%s")
-            rows = self._query(f"SELECT run FROM planrunner_runs WHERE {fits} ORDER BY number DESC", *values)  # noqa: S608
-            if rows and wanted:
-                return only_match(wanted, [run for (run,) in rows])
-        raise no_match(wanted, self._newest())
-
     def acquire(self, run: str) -> Lease:
         row = self.run(run)
         (number,) = self._query("SELECT number FROM planrunner_runs WHERE run = %s", run)[0]
@@ -261,23 +410,6 @@ class TeamJournal:
         except StorageFailed:
             pass  # a connection that is gone holds nothing
 
-    def holders(self) -> list[Holder]:
-        rows = self._query(
-            "SELECT run, holder, since FROM planrunner_runs WHERE number = ANY(%s) ORDER BY run", self._locked()
-        )
-        return [Holder(*row) for row in rows]
-
-    def is_leased(self, run: str) -> bool:
-        return run in self.leased()
-
-    def leased(self) -> frozenset[str]:
-        rows = self._query("SELECT run FROM planrunner_runs WHERE number = ANY(%s)", self._locked())
-        return frozenset(run for (run,) in rows)
-
-    def check_free(self, run: str) -> None:
-        if self.is_leased(run):
-            raise self._held_error(run)
-
     def post(self, run: str, request: Request) -> int:
         insert = (
             "INSERT INTO planrunner_requests (run, at, kind, body, by_whom) VALUES (%s, %s, %s, %s, %s)"
@@ -286,48 +418,12 @@ class TeamJournal:
         row = self._query(insert, run, request.at + 0.0, request.kind, write_json(request.body), request.by)[0]
         return int(row[0])
 
-    def waiting(self, run: str) -> list[Request]:
-        select = (
-            "SELECT kind, body, by_whom, id, at FROM planrunner_requests WHERE run = %s AND result IS NULL ORDER BY id"
-        )
-        return [
-            Request(kind, read_json(body), by, number, at) for kind, body, by, number, at in self._query(select, run)
-        ]
-
-    def answered(self, request: int) -> Answer | None:
-        rows = self._query("SELECT result FROM planrunner_requests WHERE id = %s", request)
-        if not rows:
-            raise NotFound(f"there is no request {request} in the journal")
-        return None if rows[0][0] is None else Answer(*read_json(rows[0][0]))
-
-    def touched(self) -> bool:
-        told = not self._seen_first
-        self._seen_first = True
-        with self._named():
-            wire = self._connection.pgconn
-            wire.consume_input()
-            while (notice := wire.notifies()) is not None:
-                told = told or notice.be_pid != wire.backend_pid
-        return told
-
-    def plan(self, digest: str) -> StoredPlan:
-        rows = self._query(
-            "SELECT digest, text, name, notation, compiled FROM planrunner_plans WHERE digest = %s", digest
-        )
-        if not rows:
-            raise NotFound(f"there is no plan with digest `{digest}` in the journal")
-        return StoredPlan(*rows[0])
-
     def keep_plan(self, plan: StoredPlan) -> None:
         with self._named():
             self._keep(plan)
 
     def _keep(self, plan: StoredPlan) -> None:
         self._do("INSERT INTO planrunner_plans VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", *plan)
-
-    def compiled_get(self, key: str) -> bytes | None:
-        rows = self._query("SELECT value FROM planrunner_compiled WHERE key = %s", key)
-        return bytes(rows[0][0]) if rows else None
 
     def compiled_put(self, key: str, value: bytes) -> None:
         insert = (
@@ -336,38 +432,6 @@ class TeamJournal:
         )
         ((number,),) = self._query(insert, key, value)
         self._query("DELETE FROM planrunner_compiled WHERE number <= %s RETURNING 1", number - _CACHED_PLANS)
-
-    def heads(self, after: int = 0) -> list[Head]:
-        select = f"SELECT number, {_ROW} FROM planrunner_runs WHERE number > %s OR status = '' ORDER BY number"  # noqa: S608
-        return [Head(*row) for row in self._query(select, after)]
-
-    def head(self, number: int) -> Head | None:
-        rows = self._query(f"SELECT number, {_ROW} FROM planrunner_runs WHERE number = %s", number)  # noqa: S608
-        return Head(*rows[0]) if rows else None
-
-    def ended(self) -> Ended:
-        select = "SELECT count(*), coalesce(sum(epoch), 0) FROM planrunner_runs WHERE status <> ''"
-        return Ended(*self._query(select)[0])
-
-    def kept(self) -> Iterator[tuple[RunRow, Entry]]:
-        for *row, seq, at, kind, version, body in self._query(_KEPT):
-            (entry,) = decode_rows([(seq, at, kind, version, body)])
-            yield RunRow(*row), entry
-
-    def texts(self) -> Iterator[tuple[str, str]]:
-        select = (
-            "SELECT number, seq, kind, body FROM planrunner_entries WHERE (number, seq) > (%s, %s)"
-            " ORDER BY number, seq LIMIT %s"
-        )
-        last = (-1, -1)
-        while rows := self._query(select, *last, _PAGE):
-            yield from ((kind, body) for _, _, kind, body in rows)
-            last = rows[-1][:2]
-        for query in ("SELECT text FROM planrunner_plans", "SELECT body FROM planrunner_requests"):
-            yield from (("", row[0]) for row in self._query(query))
-
-    def prove(self, run: str) -> None:
-        """There is nothing to compare it with: entries are not chained."""
 
     def retention(self) -> TeamJournal:
         return self
@@ -394,14 +458,6 @@ class TeamJournal:
         if not self._locked():
             self._query(f"{delete} RETURNING 1")
 
-    def pruned(self) -> list[str]:
-        return [run for (run,) in self._query("SELECT run FROM planrunner_pruned ORDER BY at, run")]
-
-    def note(self, name: str) -> str:
-        """The text of a note of an attempt; empty where there is none."""
-        rows = self._query("SELECT text FROM planrunner_notes WHERE name = %s", name)
-        return str(rows[0][0]) if rows else ""
-
     def keep_note(self, run: str, name: str, text: str) -> None:
         """Keep a note in place of the one of that name; empty removes it."""
         if not text:
@@ -412,47 +468,6 @@ class TeamJournal:
             " ON CONFLICT (name) DO UPDATE SET run = excluded.run, text = excluded.text RETURNING 1"
         )
         self._query(insert, name, run, text)
-
-    def close(self) -> None:
-        """Leases end with the connection."""
-        with self._lock:
-            self._connection.close()
-
-    def _held_error(self, run: str) -> RunHeld:
-        (holder,) = self._query("SELECT holder FROM planrunner_runs WHERE run = %s", run)[0]
-        return RunHeld(f"run `{run}` is held by {holder}", Hint("see ", NextStep("show", run)))
-
-    def _locked(self) -> list[int]:
-        """The numbers of the runs that living sessions act on."""
-        return [number for (number,) in self._query(_LOCKED, self._class & 0xFFFFFFFF)]
-
-    def _newest(self, limit: int = 1000) -> list[str]:
-        return [run for (run,) in self._query("SELECT run FROM planrunner_runs ORDER BY number DESC LIMIT %s", limit)]
-
-    def _query(self, select: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._named():
-            return list(self._connection.execute(select, values).fetchall())
-
-    def _one(self, select: str, *values: Any) -> tuple[Any, ...]:
-        row = self._connection.execute(select, values).fetchone()
-        assert row is not None
-        return tuple(row)
-
-    def _do(self, statement: str, *values: Any) -> None:
-        self._connection.execute(statement, values)
-
-    @contextmanager
-    def _named(self, run: str = "") -> Iterator[None]:
-        """Errors of the server as those of planrunner; one thread at a time."""
-        with self._lock:
-            try:
-                yield
-            except (psycopg.Error, OSError) as error:
-                if isinstance(error, errors.UniqueViolation):
-                    raise
-                said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                way = _going_on(run) if run else "try again when the server answers"
-                raise StorageFailed(f"the journal at {self._name} cannot be used: {said}", way) from None
 
 
 def without_password(address: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -33,11 +34,11 @@ def _in_folder(address: str, readonly: bool) -> Journal:
 
 def _of_team(address: str, readonly: bool) -> TeamJournal:
     try:
-        from planrunner.journal.postgresql import TeamJournal
+        journal: TeamJournal = import_module("planrunner.journal.postgresql").TeamJournal(address, readonly)
     except ImportError as error:
         told = f"the journal is kept in PostgreSQL, and its driver is not installed ({error})"
         raise UsageError(told, "pip install 'planrunner[sql]'") from None
-    return TeamJournal(address, readonly)
+    return journal
 
 
 STORES: dict[str, Opener] = {"file": _in_folder, "postgresql": _of_team}

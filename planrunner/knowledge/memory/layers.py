@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.errors import UsageError
 from planrunner.jsontext import write_json
@@ -30,6 +31,9 @@ from planrunner.knowledge.memory.places import SUFFIXES, Place, Stopped, never
 from planrunner.knowledge.vectors import Vector, hashed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.nearest import nearest
+
+if TYPE_CHECKING:
+    from planrunner.knowledge.memory.postgresql import Server
 
 Json = Any
 By = Literal["text", "vector", "both"]
@@ -205,11 +209,11 @@ class Layer:
 
     def _of_team(self) -> Store:
         try:
-            from planrunner.knowledge.memory.postgresql import Server
+            of_team = import_module("planrunner.knowledge.memory.postgresql").Server
         except ImportError as error:
             told = f"the {self.name} memory is kept in PostgreSQL, and its driver is not installed ({error})"
             raise UsageError(told, "pip install 'planrunner[sql]'") from None
-        server = Server(self._rules.address, self.name, self._space, self._stopped)
+        server: Server = of_team(self._rules.address, self.name, self._space, self._stopped)
         if not server.is_there:
             self._refuse_other_backend()
         return server

@@ -30,12 +30,13 @@ include = ["/louder", "/tests"]
     "twine.py": '''\
 """A stand-in for twine: uploads each file with a request of its own, as `twine upload` does."""
 
+import os
 import sys
 import urllib.request
 from pathlib import Path
 
-url = sys.argv[sys.argv.index("--repository-url") + 1]
-for file in sys.argv[sys.argv.index(url) + 1 :]:
+url = os.environ["TWINE_REPOSITORY_URL"]
+for file in (word for word in sys.argv[2:] if not word.startswith("-")):
     request = urllib.request.Request(url, Path(file).read_bytes(), {"X-File": Path(file).name})
     urllib.request.urlopen(request).close()
     print("uploaded", Path(file).name)
@@ -46,7 +47,8 @@ for file in sys.argv[sys.argv.index(url) + 1 :]:
 def prepare(scene: Scene) -> None:
     scene.settings["git"] = {"protocols": ["file"]}
     index = scene.serve(_index(scene.folder / "index"))
-    scene.arguments += ["-p", "version=0.2.0", "-p", f"index={index}/legacy/"]
+    scene.arguments += ["-p", "version=0.2.0"]
+    scene.environment["TWINE_REPOSITORY_URL"] = f"{index}/legacy/"
     if not scene.new:
         return
     scene.write(FILES)
