@@ -157,10 +157,14 @@ def test_a_folder_is_searched_for_plans_only(run, plan):
     plan("version: 3\ntasks: {build: echo}\n", "Taskfile.yml")
     plan("- hosts: all\n  tasks: []\n", "playbook.yaml")
     plan("key: value\n", "plans/values.yaml")
+    plan('{"id": "four", "tasks": [{"id": "a", "needz": []}]}', "plans/four.json")
+    plan('{"id": "data", "tasks": 3}', "plans/data.json")
+    plan('{"id": "data", "tasks": [{"id": "a", "needz": []}]}', "deep/data.json")
     ran = run("lint", "--format", "concise")
     assert [line.split(":")[0] for line in ran.out.splitlines()] == [
         "one.plan.yaml",
         "deep/three.yaml",
+        "plans/four.json",
         "plans/two.yaml",
     ]
 

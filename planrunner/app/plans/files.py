@@ -27,6 +27,7 @@ _SETTINGS = "planrunner.yaml"
 _TESTS = (".test.yaml", ".test.yml")
 _PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
 _TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
+_IN_JSON = (re.compile(r'\A\s*\{[^{}]*"(plan|plan_id|id)"\s*:'), re.compile(r'"(tasks|nodes|steps)"\s*:\s*\['))
 
 
 def find_plans(paths: Iterable[str]) -> list[str]:
@@ -49,7 +50,9 @@ def find_plans(paths: Iterable[str]) -> list[str]:
             result[path] = None
     if not result:
         places = ", ".join(f"`{path}`" for path in wanted)
-        hint = Hint("plans are named *.plan, *.plan.yaml or plans/*.yaml; ", NextStep("init"), " writes one")
+        hint = Hint(
+            "plans are named *.plan, *.plan.yaml, plans/*.yaml or plans/*.json; ", NextStep("init"), " writes one"
+        )
         raise NotFound(f"no plan in {places}", hint)
     return list(result)
 
@@ -86,8 +89,15 @@ def _search(folder: str, deep: bool = True) -> Iterator[str]:
             path = os.path.normpath(os.path.join(here, name))
             if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):
                 continue
-            if name.endswith(_SURE) or (name.endswith(_YAML) and (_in_plans(path) or _looks_like_plan(path))):
+            if _is_plan(path):
                 yield path
+
+
+def _is_plan(path: str) -> bool:
+    """Whether a file is a plan by its name, or in doubt by its first keys; one in JSON lies in a folder called plans."""
+    if path.endswith(_YAML) and not path.endswith(_SURE):
+        return _in_plans(path) or _looks_like(path, _PLAN_KEY, _TASKS_KEY)
+    return path.endswith(_SURE) or (path.endswith(".json") and _is_in_plans(path) and _looks_like(path, *_IN_JSON))
 
 
 def _beneath(path: str, folder: str) -> bool:
@@ -99,11 +109,11 @@ def _beneath(path: str, folder: str) -> bool:
 
 def _in_plans(path: str) -> bool:
     """Whether a file lies in a folder called plans, and has no name that says it is something else."""
-    return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans" and _looks_like(path, _TASKS_KEY)
+    return _is_in_plans(path) and _looks_like(path, _TASKS_KEY)
 
 
-def _looks_like_plan(path: str) -> bool:
-    return _looks_like(path, _PLAN_KEY, _TASKS_KEY)
+def _is_in_plans(path: str) -> bool:
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans"
 
 
 def _looks_like(path: str, *patterns: re.Pattern[str]) -> bool:
