@@ -94,7 +94,7 @@ def _search(folder: str, deep: bool = True) -> Iterator[str]:
 
 
 def _is_plan(path: str) -> bool:
-    """Whether a file is a plan by its name, or in doubt by its first keys; one in JSON lies in a folder called plans."""
+    """Whether a file is a plan by its name, or in doubt by its first keys; one in JSON is in a folder called plans."""
     if path.endswith(_YAML) and not path.endswith(_SURE):
         return _in_plans(path) or _looks_like(path, _PLAN_KEY, _TASKS_KEY)
     return path.endswith(_SURE) or (path.endswith(".json") and _is_in_plans(path) and _looks_like(path, *_IN_JSON))
