@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.lower.task import HANDED_DOWN
 from planrunner.plan.model import Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.rules.view import PlanView, every_task, has_key, names, plan_key, span_of
-from planrunner.plan.templates import templates
+from planrunner.plan.templates import is_template, templates
 from planrunner.source import Span
+from planrunner.syntax.tree import Json
 
 PARAM_CODES = ("PLAN209",)
 
@@ -148,8 +150,42 @@ IDLE = {
 def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
     notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
     for key, instead in IDLE.items():
-        if notes.get(key):
+        if not notes.get(key):
+            continue
+        remembered = _remembered(view) if key == "memory" else set()
+        if remembered:
+            yield from _memory(view, notes[key], remembered)
+        else:
             yield without_effect(f"`{key}` of a plan", plan_key(view, key), instead)
+
+
+def _remembered(view: PlanView) -> set[str]:
+    """The keys of memory that tasks name, templates included."""
+    calls = (task.inputs for task in every_task(view.plan.tasks) if task.uses.startswith("memory."))
+    return {str(inputs["key"]) for inputs in calls if isinstance(inputs, dict) and "key" in inputs}
+
+
+def _memory(view: PlanView, said: Json, remembered: set[str]) -> Iterable[Diagnostic]:
+    """Keys that the plan names and no task has; what else the plan says of its memory."""
+    place = plan_key(view, "memory")
+    sections = said if isinstance(said, dict) else {"keys": said}
+    named = [
+        str(key)
+        for section in _KEYS_OF_MEMORY
+        for key in (found if isinstance(found := sections.get(section, []), list) else [found])
+    ]
+    if not any(is_template(key) for key in remembered):
+        for key in islice((key for key in dict.fromkeys(named) if key not in remembered), _SHOWN):
+            instead = f"no task has it{meant(nearest(key, islice(remembered, _LOOKED_THROUGH)))}"
+            yield without_effect(f"the memory key `{key}` of the plan", place, instead)
+    for section in sections:
+        if section not in _KEYS_OF_MEMORY:
+            yield without_effect(f"`{section}` in the `memory` of a plan", place, "each task has its own")
+
+
+_KEYS_OF_MEMORY = ("keys", "read", "write")
+_SHOWN, _LOOKED_THROUGH = 20, 1000
+"""Keys that are reported, and keys among which the nearest is looked for."""
 
 
 def without_effect(what: str, span: Span, instead: str) -> Diagnostic:

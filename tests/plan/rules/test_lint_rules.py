@@ -1182,3 +1182,32 @@ def test_a_variable_by_another_spelling_is_told_where_it_is_read(task: str, told
     text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {task}\n"
     found = [finding for finding in findings(text) if finding.code == "PLAN234"]
     assert [text[finding.span.start : finding.span.end] for finding in found] == told
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        ("{keys: [terms, claims]}", []),
+        ("[terms]", []),
+        (
+            "{keys: [terms, clams]}",
+            [
+                "the memory key `clams` of the plan has no effect in this version: no task has it, did you mean `claims`?"
+            ],
+        ),
+        (
+            "{keys: [terms], layer: global}",
+            ["`layer` in the `memory` of a plan has no effect in this version: each task has its own"],
+        ),
+    ],
+)
+def test_memory_keys_of_a_plan_are_those_of_its_tasks(memory: str, told: list[str]) -> None:
+    text = (
+        f"plan: p\ndefaults: {{timeout: 5m}}\nmemory: {memory}\ntasks:\n"
+        "  - {id: a, uses: memory.put, with: {key: terms, value: 1}}\n"
+        "  - {id: l, loop: {max: 2, tasks: [{id: b, uses: memory.get, with: {key: claims}}]}}\n"
+    )
+    assert [finding.message for finding in findings(text) if finding.code == "PLAN021"] == told
+    if "clams" in memory:
+        text = text.replace("key: claims", "key: '{{ params.key }}'")
+        assert "PLAN021" not in {finding.code for finding in findings(text)}
