@@ -169,11 +169,8 @@ def _memory(view: PlanView, said: Json, remembered: set[str]) -> Iterable[Diagno
     """Keys that the plan names and no task has; what else the plan says of its memory."""
     place = plan_key(view, "memory")
     sections = said if isinstance(said, dict) else {"keys": said}
-    named = [
-        str(key)
-        for section in _KEYS_OF_MEMORY
-        for key in (found if isinstance(found := sections.get(section, []), list) else [found])
-    ]
+    lists = [sections.get(section, []) for section in _KEYS_OF_MEMORY]
+    named = [str(key) for keys in lists for key in (keys if isinstance(keys, list) else [keys])]
     if not any(is_template(key) for key in remembered):
         for key in islice((key for key in dict.fromkeys(named) if key not in remembered), _SHOWN):
             instead = f"no task has it{meant(nearest(key, islice(remembered, _LOOKED_THROUGH)))}"
