@@ -133,9 +133,17 @@ def _lines(terminal: Terminal, state: State, compensation_log: CompensationLog, 
         lines.append(f"  {terminal.sign('in_doubt')} {label(state, step.number)} {harmless(step.detail)}")
     if names := [label(state, step.number) for step in left if not step.detail]:
         lines.append(f"  still to undo: {_names(names)}")
-    if rollback.bare:
-        lines.append(f"  not undone, no rollback declared: {_names(list(rollback.bare))}")
+    final = [name for name in rollback.bare if _is_irreversible(state, name)]
+    if final:
+        lines.append(f"  not undone, irreversible: {_names(final)}")
+    if undeclared := [name for name in rollback.bare if name not in final]:
+        lines.append(f"  not undone, no rollback declared: {_names(undeclared)}")
     return lines
+
+
+def _is_irreversible(state: State, name: str) -> bool:
+    number = state.index.get(name)
+    return number is not None and state.specs[number].irreversible
 
 
 def _headline(rollback: Rollback, settled: list[UndoStep]) -> str:

@@ -102,6 +102,14 @@ def test_a_completed_run_is_undone_with_a_preview_and_a_report(shell: Shell) -> 
     assert shell.log() == ["tagged", "untagged v2"]
 
 
+def test_the_report_tells_what_is_irreversible_from_what_says_nothing(shell: Shell) -> None:
+    shell.plan(file={"backup": [], "irreversible": True}, last={"effect": "unsafe"})
+    assert shell.run("exec", "plan.json").code == 0
+    said = shell.run("rollback", "last").err
+    assert "  not undone, irreversible: file\n" in said
+    assert "  not undone, no rollback declared: last\n" in said
+
+
 def test_to_keeps_the_task_and_what_came_before(shell: Shell) -> None:
     shell.run("exec", "plan.json")
     assert shell.run("rollback", "last", "--to", "file").code == 0
