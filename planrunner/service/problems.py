@@ -176,4 +176,13 @@ def _malformed(request: Request, error: Exception) -> Response:
     found = [{"where": [*each["loc"]], "message": each["msg"]} for each in error.errors()]
     first = found[0]
     where = ".".join(str(part) for part in first["where"][1:]) or str(first["where"][0])
-    return _answered(request, Problem(422, f"`{where}`: {first['message']}", more={"errors": found}))
+    hint = _body_keys(request) if first["where"][:1] == ["body"] else ""
+    return _answered(request, Problem(422, f"`{where}`: {first['message']}", hint, more={"errors": found}))
+
+
+def _body_keys(request: Request) -> str:
+    """The keys of the body that an address takes, in words; empty where it takes none."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    model = getattr(getattr(field, "field_info", None), "annotation", None)
+    names = ", ".join(f"`{name}`" for name in getattr(model, "model_fields", ()))
+    return f"the body takes {names}" if names else ""

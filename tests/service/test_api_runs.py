@@ -184,6 +184,8 @@ def test_a_plan_is_written_checked_previewed_and_one_task_of_it_run(served: Serv
     assert (made.status, made.data["findings"]) == (201, [])
     again = served.post(f"{served.api}/plans", {"path": "plans/made.json", "plan": plan})
     assert again.status == 409
+    bare = served.post(f"{served.api}/plans", {"title": "Made", "nodes": []})
+    assert (bare.status, bare.data["hint"]) == (422, "the body takes `path`, `text`, `plan`, `digest`")
     wrong = served.post(f"{served.api}/plans/validate", {"path": "plans/new.yaml", "text": "plan: x\ntasks: 3\n"})
     assert [each["severity"] for each in wrong.data["findings"]].count("error") == 1
     preview = served.post(f"{served.api}/plans/preview", {"path": "plans/made.json"}).data
