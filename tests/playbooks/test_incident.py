@@ -65,7 +65,8 @@ def test_a_bad_configuration_is_found_taken_back_and_told(staged: Staged) -> Non
     assert "mitigated by restore" in told and "chose restore: the log names it" in told and '+{"tax": "19%"}' in told
     assert len((stage.folder / "notices.txt").read_text().splitlines()) == 2
     # and back to how it was
-    assert stage.planrunner("rollback", "last").code == 0
+    back = stage.planrunner("rollback", "last")
+    assert back.code == 0, back.err
     assert (files(stage), price(stage)) == (before, 500)
 
 
