@@ -118,6 +118,7 @@ def test_changes_that_do_not_help_are_bounded_and_a_person_is_told_what_is_known
     assert stage.resume().run["status"] == "failed"
     (report,) = (stage.folder / "postmortems").iterdir()
     assert f"Commit {culprit(stage)}" in report.read_text() and "Not fixed" in report.read_text()
+    assert f"`planrunner show {run.run['run_id']}`" in report.read_text()
     report.unlink()
     report.parent.rmdir()
     assert repository(stage) == before
@@ -128,6 +129,8 @@ def test_changes_that_do_not_help_are_bounded_and_a_person_is_told_what_is_known
     [
         (["-p", "reproduce=true"], "not-reproduced", "no failure in 1 runs"),
         (["-p", "good=HEAD~3"], "older", "`HEAD~3` fails as well"),
+        (["-p", "reproduce=./not-there"], "reproduce", "./not-there: not found"),
+        (["-p", "test_file=tests/test_units.py"], "new-test", "`tests/test_units.py` is there already"),
     ],
 )
 def test_what_cannot_be_searched_for_ends_clearly(staged: Staged, arguments: list[str], end: str, why: str) -> None:

@@ -105,6 +105,18 @@ def test_it_is_handed_over_with_what_is_known(staged: Staged) -> None:
     assert files(stage) == before
 
 
+@pytest.mark.parametrize("refused", ["url", "dependencies"])
+def test_an_address_that_the_settings_refuse_is_no_incident(staged: Staged, refused: str) -> None:
+    stage = staged("incident")
+    elsewhere = "http://127.0.0.1:9/"
+    more = f"url={elsewhere}" if refused == "url" else f'dependencies=["{elsewhere}"]'
+    run = stage.exec("-p", more)
+    assert (run.code, run.run["status"]) == (1, "failed")
+    assert "network: {private: [" in run.run["tasks"]["may-ask"]["detail"]
+    assert "omitted" in {run.status("requests"), run.status("needed")}
+    assert not (stage.folder / "notices.txt").exists()
+
+
 def test_nothing_happens_where_nothing_fails(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKEN", "nothing")
     stage = staged("incident")
