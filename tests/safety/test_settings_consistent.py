@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_trigger_is_told_where_it_stands(
         ("agents: [{model: x}]\n", "PLAN004", "an agent needs the key `id`"),
         ("agents: {a: {instructions: x, system_prompt: y}}\n", "PLAN009", "exclude each other"),
         ("tools: {read: {}}\n", "PLAN004", "a tool needs the key `uses`"),
-        ("memory: {task_store: {backend: postgres}}\n", "PLAN006", "`backend` must be `file` or `sqlite`"),
+        ("memory: {task_store: {backend: redis}}\n", "PLAN006", "`backend` must be `file`, `sqlite` or `postgresql`"),
         ("memory: {team_store: {}}\n", "PLAN003", "no key `team_store`"),
         ("memory: {task_store: {retention: {max_age: ever}}}\n", "PLAN006", "`max_age` cannot be `ever`"),
         ("memory: {threshold: 2}\n", "PLAN006", "`threshold` must be"),
