@@ -37,7 +37,8 @@ INDEX = """\
 
 {made}Each plan in `plans/` shows one idea. Here they are from simple to rich, each with its text, its graph and the
 output of a run; the tests run each and compare. `planrunner exec plans/NAME.yaml` runs one in a clone of the
-repository. For a project of your own, start from a [playbook](playbooks.md).
+repository. The shape of a box is the [role](../explanation/diagrams.md#the-roles-of-tasks) of the task. For a project
+of your own, start from a [playbook](playbooks.md).
 """
 
 MOST = 48

@@ -83,7 +83,7 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
     if as_json:
         print_document([vote_document(one) for one in voted], line=True)
     else:
-        _tell(given, voted)
+        _tell(given, voted, go_on)
     if refused:
         raise _refusal(given, refused[0])
     steered = voted[-1].steered
@@ -92,12 +92,12 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
     return OK
 
 
-def _tell(given: Settings, voted: list[Voted]) -> None:
+def _tell(given: Settings, voted: list[Voted], go_on: bool) -> None:
     for one in voted:
         if one.steered.answer.applied:
             sys.stderr.write(f"run {one.steered.run_id}: {one.steered.answer.message}\n")
     last = voted[-1].steered
-    if last.answer.applied and not last.held and not last.ended:
+    if last.answer.applied and not last.held and not last.ended and not go_on:
         sys.stderr.write(f"  {given.program} resume {last.run_id}\n")
 
 

@@ -14,6 +14,7 @@ from planrunner.app.history.show import (
     POLL,
     EntryQuery,
     Log,
+    failed_tasks,
     journal_entries,
     logs,
     look,
@@ -28,7 +29,7 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.runner import tell_edited
 from planrunner.cli.settings import Settings, messages, note_stranger, output
-from planrunner.errors import NextStep, UsageError
+from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
@@ -118,13 +119,31 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     if len(words) > 2:
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"
-    looked = look(run, given_settings(ctx).state)
-    told = why_task(looked, words[-1])
+    state = given_settings(ctx).state
+    looked = look(run, state)
+    try:
+        told = why_task(looked, words[-1])
+    except NotFound:
+        if len(words) == 1:
+            _refuse_run(words[0], state)
+        raise
     if as_json:
         print_document(document_of({"run_id": looked.row.run}, told._asdict()))
     else:
         click.echo("\n".join(harmless(line) for line in told.why))
     return 0
+
+
+def _refuse_run(word: str, state: str | None) -> None:
+    """Say what is missing where ``word`` names a run. Raises UsageError."""
+    try:
+        found = look(word, state)
+    except NotFound:
+        return
+    failed = failed_tasks(found)
+    such = f", such as `{failed[-1]}`, which failed" if failed else ""
+    step = NextStep("why", word, failed[-1] if failed else "TASK")
+    raise UsageError(f"`{word}` is a run, and `why` explains a task of it{such}", step)
 
 
 @click.command("logs")

@@ -137,7 +137,7 @@ class Connection:
                 if isinstance(error, errors.UniqueViolation):
                     raise
                 said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                way = _going_on(run) if run else "try again when the server answers"
+                way = _going_on(run) if run else _after(said)
                 raise StorageFailed(f"the journal at {self._name} cannot be used: {said}", way) from None
 
 
@@ -483,6 +483,12 @@ def without_password(address: str) -> str:
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
     """Rows of entries as the five lists of their columns."""
     return tuple([row[column] for row in rows] for column in range(5))
+
+
+def _after(said: str) -> str:
+    """What to do about what the server said before there was a run."""
+    refused = any(words in said for words in ("authentication failed", "does not exist", "no pg_hba.conf entry"))
+    return "the server refuses what PLANRUNNER_JOURNAL says" if refused else "try again when the server answers"
 
 
 def _going_on(run: str) -> Hint:

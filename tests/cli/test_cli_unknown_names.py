@@ -132,3 +132,13 @@ def test_a_gate_that_there_is_not_gives_3(project: Any, command: str) -> None:
     assert ran.returncode == 3, ran.stderr
     assert "did you mean `sign-off`?" in ran.stderr
     assert "planrunner gates" in ran.stderr
+
+
+def test_a_run_where_why_wants_a_task_is_told_what_failed(run, plan):
+    run("exec", plan(PLAN))
+    refused = run("why", "last")
+    assert (refused.code, "`last` is a run, and `why` explains a task of it, such as `test`" in refused.err) == (
+        2,
+        True,
+    )
+    assert "planrunner" in refused.err and "why last test\n" in refused.err

@@ -173,6 +173,13 @@ def test_a_server_that_is_away_is_an_error_before_anything_starts(tmp_path: Path
     assert "hush" not in done.stderr + done.stdout and not (member.folder / "built.txt").exists()
 
 
+def test_a_server_that_refuses_is_not_waited_for(tmp_path: Path, address: str) -> None:
+    member = Member(tmp_path / "shop", "cy", address.replace("/postgres?", "/elsewhere?"))
+    done = member.call("runs")
+    assert done.returncode == 11 and "does not exist" in done.stderr
+    assert "the server refuses what PLANRUNNER_JOURNAL says" in done.stderr
+
+
 def test_the_address_reaches_no_task(team: tuple[Member, Member]) -> None:
     ana, _ = team
     (ana.folder / "plans" / "look.yaml").write_text(

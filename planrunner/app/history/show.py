@@ -315,6 +315,13 @@ def why_task(found: Look, wanted: str) -> Explained:
     return Explained(name, shown_status(state, number), [*lines, *suggestion_lines(state, name)])
 
 
+def failed_tasks(found: Look) -> list[str]:
+    """The names of tasks that failed and hold no others, in the order in which the run came upon them."""
+    state = found.state
+    numbers = (number for number in range(len(state.specs)) if number not in state.containers)
+    return [label(state, number) for number in numbers if shown_status(state, number) == "failed"]
+
+
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
     """What attempts wrote, in the order of the run: of one task with all it holds or of every task, of one attempt (1
     is the first) or each."""

@@ -72,6 +72,7 @@ def test_a_rejected_run_ends_with_code_7(project: Any) -> None:
     waits(project)
     assert project("reject", "last", "sign").code == 2
     rejected = project("reject", "last", "sign", "--reason", "not today", "--resume")
+    assert " resume " not in rejected.err.split("resumed: ")[0]  # nothing is left to type
     assert rejected.code == 7
     assert "not today" in rejected.err
 
