@@ -209,6 +209,42 @@ def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path:
     assert desk.tree() == before
 
 
+@pytest.mark.parametrize("path", ["docs/a.txt", "docs/new.txt"])
+def test_what_an_attempt_wrote_is_undone_though_it_was_given_something_else_by_then(tmp_path: Path, path: str) -> None:
+    """A text with the time in it is another one when the task begins than it was a moment before."""
+    desk = filled(tmp_path)
+    before = desk.tree()
+    noted = desk.capture("write", path=path, content="at 10:00")
+    desk.do("write", path=path, content="at 10:01")
+    desk.undo("write", noted)
+    assert desk.tree() == before
+    desk.visit += 1
+    noted = desk.capture("write", path=path, content="at 10:00")
+    desk.do("write", path=path, content="at 10:01")
+    assert desk.do("write", attempt=2, path=path, content="at 10:02")["changed"]
+    desk.undo("write", noted)
+    assert desk.tree() == before
+
+
+def test_a_path_that_was_another_one_when_the_task_began_is_undone(tmp_path: Path) -> None:
+    desk = filled(tmp_path)
+    before = desk.tree()
+    noted = desk.capture("write", path="docs/at-10.txt", content="x")
+    desk.do("write", path="docs/at-11.txt", content="x")
+    desk.undo("write", noted)
+    assert desk.tree() == before
+
+
+def test_what_somebody_wrote_between_two_attempts_is_not_put_back(tmp_path: Path) -> None:
+    desk = filled(tmp_path)
+    noted = desk.capture("write", path="src/b.txt", content="one")
+    desk.do("write", path="src/b.txt", content="one")
+    desk.write("src/b.txt", "theirs")
+    desk.do("write", attempt=2, path="src/b.txt", content="two")
+    with pytest.raises(Failure, match=r"src/b.txt was changed by another process before the task replaced it"):
+        desk.undo("write", noted)
+
+
 def test_files_too_large_to_compare_are_told_to_differ(tmp_path: Path) -> None:
     desk = filled(tmp_path)
     shown = desk.preview("write", path="docs/a.txt", content="x\n" * 200_000)

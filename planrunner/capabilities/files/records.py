@@ -25,10 +25,17 @@ _KEPT = 30 * 86400.0
 
 
 class Record(NamedTuple):
-    """The steps of one act and the outputs it has when they are done."""
+    """The steps of one act and the outputs it has when they are done. ``inputs`` is the digest of what it was called
+    with; ``earlier`` are the changes of acts of the same visit that were called otherwise."""
 
     steps: tuple[Step, ...]
     outputs: dict[str, Json]
+    inputs: str = ""
+    earlier: tuple[Change, ...] = ()
+
+    def changes(self) -> tuple[Change, ...]:
+        """All that the visit changed until now, in order."""
+        return (*self.earlier, *(step.change for step in self.steps))
 
 
 def name_of(context: Context, capability: str, inputs: Mapping[str, Json]) -> str:
@@ -37,19 +44,26 @@ def name_of(context: Context, capability: str, inputs: Mapping[str, Json]) -> st
     return sha256(stable_json([call.run_id, call.once or call.key, capability, inputs]).encode())[:40]
 
 
+def name_of_visit(context: Context, capability: str) -> str:
+    """The same whatever the call was given: templates such as ``{{ now }}`` give each attempt other inputs."""
+    return sha256(stable_json([context.call.run_id, context.call.once or context.call.key, capability]).encode())[:40]
+
+
 def load(context: Context, name: str) -> Record | None:
     """The record of that name; None where it does not exist. Raises StorageFailed."""
     text = context.noted(f"files {name}")
     if not text:
         return None
-    outputs, steps = read_json(text)
-    return Record(tuple(_step(row) for row in steps), outputs)
+    outputs, steps, *more = read_json(text)
+    inputs, earlier = more or ("", [])
+    return Record(tuple(_step(row) for row in steps), outputs, inputs, changes_from(earlier))
 
 
 def save(context: Context, name: str, record: Record) -> None:
     """Keep a record; it is durable on return. Without an engine nothing is kept, and nothing is issued again. Raises
     StorageFailed."""
-    context.note(f"files {name}", write_json([record.outputs, [_row(step) for step in record.steps]]))
+    rows = [_row(step) for step in record.steps]
+    context.note(f"files {name}", write_json([record.outputs, rows, record.inputs, rows_of(record.earlier)]))
 
 
 def place(context: Context) -> str:

@@ -4,9 +4,9 @@ carry out their inverse."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.files import records
@@ -17,7 +17,7 @@ from planrunner.files.changes import Change, Planned, Step, fits, merged, steppe
 from planrunner.files.diff import unified
 from planrunner.files.staged import perform, settle
 from planrunner.files.walk import CHUNK, FileState, entries, sha256, state_at
-from planrunner.jsontext import read_json, write_json
+from planrunner.jsontext import read_json, stable_json, write_json
 
 Json = Any
 Plan = Callable[[Context, Beneath], Planned]
@@ -65,15 +65,16 @@ class Verb:
 
     def act(self, context: Context, **inputs: Json) -> dict[str, Json]:
         """Carry out what is planned, all or nothing, once in a visit of the task. Gives the outputs. Raises Failure."""
-        name = self._record(context, inputs)
+        name, digest = records.name_of_visit(context, self._name), self._digest(inputs)
         with open_tree(context) as tree:
             earlier = records.load(context, name)
-            if earlier is not None and (
-                settle(tree, earlier.steps) or (self._still is not None and self._still(tree, earlier.steps))
-            ):
-                return earlier.outputs
+            if earlier is not None and earlier.inputs == digest:
+                if settle(tree, earlier.steps) or (self._still is not None and self._still(tree, earlier.steps)):
+                    return earlier.outputs
+                earlier = earlier._replace(steps=())
             planned = self._planned(inputs)(context, tree)
-            carry_out_late(context, tree, (name, self._name), planned)
+            before = earlier.changes() if earlier is not None else ()
+            carry_out_late(context, tree, Act(name, self._name, digest, before), planned)
             return planned.outputs
 
     def preview(self, context: Context, **inputs: Json) -> Preview:
@@ -88,7 +89,7 @@ class Verb:
         Where the act would fail as things are, it is left to fail with a class of its own; should a later attempt
         succeed, that one keeps what it replaces.
         """
-        name = self._record(context, inputs)
+        name = records.name_of_visit(context, self._name)
         capture: dict[str, Json] = {"format": _FORMAT, "record": name}
         with open_tree(context) as tree:
             try:
@@ -106,8 +107,18 @@ class Verb:
         check(inputs)
         return self._plan(**inputs)
 
-    def _record(self, context: Context, inputs: Mapping[str, Json]) -> str:
-        return records.name_of(context, self._name, {**self._defaults, **inputs})
+    def _digest(self, inputs: Mapping[str, Json]) -> str:
+        return sha256(stable_json({**self._defaults, **inputs}).encode())
+
+
+class Act(NamedTuple):
+    """What is about to change files: the name of its record, its capability, the digest of its inputs, and what acts of
+    the same visit with other inputs have changed."""
+
+    record: str
+    capability: str
+    inputs: str = ""
+    earlier: tuple[Change, ...] = ()
 
 
 def late(context: Context, name: str, why: str) -> dict[str, Json]:
@@ -117,21 +128,19 @@ def late(context: Context, name: str, why: str) -> dict[str, Json]:
     return {"format": _FORMAT, "record": name, "late": why}
 
 
-def carry_out_late(context: Context, tree: Beneath, record: tuple[str, str], planned: Planned) -> None:
+def carry_out_late(context: Context, tree: Beneath, act: Act, planned: Planned) -> None:
     """As ``carry_out``, of what may not have been captured: then what is replaced is kept now."""
     changes = merged(planned.changes)
     if changes:
-        if records.load(context, record[0] + _LATE) is not None:
+        if records.load(context, act.record + _LATE) is not None:
             _keep_replaced(context, tree, changes)
-        carry_out(context, tree, record, Planned(changes, planned.outputs))
+        carry_out(context, tree, act, Planned(changes, planned.outputs))
 
 
-def carry_out(context: Context, tree: Beneath, record: tuple[str, str], planned: Planned) -> None:
-    """Write down what is going to change, then change it. ``record`` is the name of what is written down and of what
-    does it."""
-    name, capability = record
-    steps = stepped(tree, planned.changes, records.mark(context, capability))
-    records.save(context, name, records.Record(steps, planned.outputs))
+def carry_out(context: Context, tree: Beneath, act: Act, planned: Planned) -> None:
+    """Write down what is going to change, then change it."""
+    steps = stepped(tree, planned.changes, records.mark(context, act.capability))
+    records.save(context, act.record, records.Record(steps, planned.outputs, act.inputs, act.earlier))
     perform(tree, steps)
 
 
@@ -186,12 +195,12 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
     with open_tree(context) as tree:
         earlier = records.load(context, before["record"])
         if "late" in before:
-            changes = tuple(step.change for step in earlier.steps) if earlier is not None else ()
+            changes = _whole(earlier.changes()) if earlier is not None else ()
         elif "changes" in before:
-            changes = records.changes_from(before["changes"])
+            changes = _as_made(records.changes_from(before["changes"]), earlier)
         else:
             with context.artifact(before["kept"]) as file:
-                changes = records.changes_from(read_json(file.read().decode("ascii")))
+                changes = _as_made(records.changes_from(read_json(file.read().decode("ascii"))), earlier)
         _refuse_foreign(tree, changes, earlier, cut_off=True)
         name = sha256(f"undo {before['record']}".encode())[:40]
         for record in (records.load(context, name), earlier):  # an undo that was cut off is the later of the two
@@ -200,7 +209,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         _refuse_foreign(tree, changes, earlier)
         inverse = merged(back for change in changes if (back := _inverse(context, tree, change, changes)))
         if inverse:
-            carry_out(context, tree, (name, "undo"), Planned(inverse, {}))
+            carry_out(context, tree, Act(name, "undo"), Planned(inverse, {}))
         return {"changed": bool(inverse), "restored": len(inverse)}
 
 
@@ -215,12 +224,36 @@ def _refuse_foreign(
         between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
         if not (known or (cut_off and between)):
             raise Failure(f"{change.path} was changed by another process since, so it is not put back")
-    sides = {change.path: (change.before, change.after) for change in changes}
-    for step in earlier.steps if earlier is not None else ():
-        before, after = sides.get(step.change.path, (None, None))
-        if not (fits(step.change.before, before) or fits(step.change.before, after)):
-            path = step.change.path
-            raise Failure(f"{path} was changed by another process before the task replaced it, so it is not put back")
+    sides = {change.path: [change.before, change.after] for change in changes}
+    for change in earlier.changes() if earlier is not None else ():
+        known_sides = sides.setdefault(change.path, [None])
+        if not any(fits(change.before, side) for side in known_sides):
+            raise Failure(
+                f"{change.path} was changed by another process before the task replaced it, so it is not put back"
+            )
+        known_sides.append(change.after)
+
+
+def _as_made(captured: tuple[Change, ...], record: records.Record | None) -> tuple[Change, ...]:
+    """What was captured before the task began, with what its attempts made of it: their inputs may have been others by
+    then, such as a text with the time in it."""
+    if record is None:
+        return captured
+    made = {change.path: change for change in _whole(record.changes())}
+    same = tuple(
+        change._replace(after=made[change.path].after) if change.path in made else change for change in captured
+    )
+    known = {change.path for change in captured}
+    return (*same, *(change for change in made.values() if change.path not in known and change.before is None))
+
+
+def _whole(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Changes one after the other as one for each path: from what stood there first to what stands there last."""
+    paths: dict[str, Change] = {}
+    for change in changes:
+        first = paths.get(change.path)
+        paths[change.path] = change if first is None else change._replace(before=first.before, source=None)
+    return tuple(paths.values())
 
 
 def _kind(state: FileState | None) -> str:

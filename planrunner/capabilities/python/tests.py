@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.text import to_write
-from planrunner.capabilities.files.verb import carry_out_late, late, open_tree, undone
+from planrunner.capabilities.files.verb import Act, carry_out_late, late, open_tree, undone
 from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.python.author import drafted
 from planrunner.capabilities.python.draft import Draft, Order, quiet, scratch
@@ -137,7 +137,7 @@ def _written(context: Context, order: Order, draft: Callable[[], Draft]) -> dict
         planned = to_write(order.path, made.text, parents=True)(context, tree)
         about = {"author": made.author, "usage": made.usage, "attempts": made.attempts, "repairs": made.repairs}
         outputs = {"path": order.path, "changed": planned.outputs["changed"], **about}
-        carry_out_late(context, tree, (name, NAME), planned._replace(outputs=outputs))
+        carry_out_late(context, tree, Act(name, NAME), planned._replace(outputs=outputs))
         return outputs
 
 
