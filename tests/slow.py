@@ -31,6 +31,7 @@ ROOMS = (
     "capabilities/conformance/",
     "capabilities/test_containers_clusters.py",
     "capabilities/test_containers_images.py",
+    "capabilities/test_dask_cluster.py",
     "capabilities/test_files_kills.py",
     "capabilities/test_files_races.py",
     "capabilities/test_git_",

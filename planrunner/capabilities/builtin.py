@@ -25,6 +25,7 @@ _MODULES = {
     "branch.pick": "pick",
     "branch.trees": "base drop fork",
     "core": "fail noop shell sleep",
+    "dask.run": "run",
     "docker.images": "build image_remove push tag",
     "docker.run": "run",
     "files.edit": "edit",
@@ -82,7 +83,7 @@ SEAMS: dict[str, tuple[str, str]] = {
 """Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
-EXTRAS = {"agent": "llm", "llm": "llm", "mcp": "mcp", "research": "web", "sql": "sql"}
+EXTRAS = {"agent": "llm", "dask": "dask", "llm": "llm", "mcp": "mcp", "research": "web", "sql": "sql"}
 """Families whose libraries an extra of planrunner brings, with its name."""
 
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, NamedTuple
 
 from planrunner.capabilities.contract import Context, Enclosed, Failure
@@ -65,6 +65,8 @@ class Program(NamedTuple):
     and files are judged before it is started: it is not shut in."""
     made: str = ""
     """The code that it runs, where that was made while the run went on and no person saw it: it is shut in."""
+    begun: Callable[[int], None] | None = None
+    """Told the process, which leads a group of its own, as soon as there is one."""
 
 
 def run_program(
@@ -117,6 +119,8 @@ def run(context: Context, program: Program) -> Ended:
     watch = _Watch(context, program, process)
     watch.shut = shut
     try:
+        if program.begun is not None:
+            program.begun(process.pid)
         return watch.to_the_end()
     finally:
         watch.close()

@@ -109,6 +109,11 @@ REFUSALS: dict[str, Refusal] = {
     "sql.database": Refusal("a database that planrunner.yaml does not name", "`sql: {databases: {NAME: …}}`."),
     "sql.address": Refusal("the address of a database server in a plan", "Name it in planrunner.yaml."),
     "sql.denied": Refusal("what the database itself does not let its user do", "Grant it there."),
+    "dask.address": Refusal(
+        "a Dask scheduler on another machine without encryption", "`tls://` and certificates in the settings of Dask."
+    ),
+    "dask.confined": Refusal("running on another machine what a policy confines", "Run it on this machine."),
+    "dask.secret": Refusal("a secret that would reach a worker in the clear, or as a file", "`tls://`, and `as: env`."),
     "git.option": Refusal("a name that git would take for an option", "Choose another name."),
     "git.address": Refusal(
         "a text that is not an address: an option, a remote helper such as `ext::`, control characters",

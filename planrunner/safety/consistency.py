@@ -317,7 +317,7 @@ Keyed = tuple[Scalar, Node]
 
 _SCHEMA = "project.schema.json"
 SECTIONS = (
-    *("policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
+    *("policy", "network", "models", "research", "sql", "dask", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
     *("telemetry", "notify"),
 )

@@ -42,7 +42,7 @@ Read = tuple[tuple[object, ...], list[Part], Part | None]
 FILE = "planrunner.yaml"
 
 SECTIONS = (
-    *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
+    *("people", "policy", "network", "models", "research", "sql", "dask", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
     *("profiles", "cli_profiles"),
     *("triggers", "telemetry", "notify"),

@@ -394,6 +394,7 @@ OWN_LIBRARIES = {
     "journal": {"psycopg"},
     "research": {"httpx2", "protego", "trafilatura", "tld"},
     "sql": {"sqlalchemy"},
+    "dask": {"distributed"},
     "service": {"fastapi", "starlette", "uvicorn", "h11", "pydantic", "prometheus_client"},
     "mcpserver": {"mcp", "anyio", "uvicorn"},
     "shell": {"prompt_toolkit"},

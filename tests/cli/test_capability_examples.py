@@ -201,7 +201,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "git.worktree_remove": (("git", "worktree", "add", "-q", "--detach", "tree"),),
     "http.download": (("rm", "notes.txt"),),
 }
-AFAR = ("agent", "branch", "docker", "kubectl", "llm", "mcp")
+AFAR = ("agent", "branch", "dask", "docker", "kubectl", "llm", "mcp")
 HERE = [
     name
     for name in NAMES

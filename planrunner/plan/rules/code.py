@@ -111,7 +111,7 @@ def _may_show(item: str, shown: str) -> bool:
 
 TEMPLATE_CODES = ("PLAN216",)
 
-CODE = ("application/sql", "text/x-python")
+CODE = ("application/sql", "text/x-python", "application/x-sh")
 """What ``contentMediaType`` in the schema of an input says where the input is code."""
 
 
@@ -168,4 +168,5 @@ def _way(capability: Capability) -> str:
     names = {field.name for field in capability.inputs}
     if "params" in names:
         return "write `:name` there, and pass the value as `params: {name: …}`"
-    return "pass the value in `args`" if "args" in names else "pass the value in an input that is data"
+    way = next((name for name in ("args", "env") if name in names), "")
+    return f"pass the value in `{way}`" if way else "pass the value in an input that is data"

@@ -24,7 +24,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     return judged(view)
 
 
-_RECEIVERS = frozenset(("shell", "python", "git", "docker", "kubectl", "validate", "http"))
+_RECEIVERS = frozenset(("shell", "python", "dask", "git", "docker", "kubectl", "validate", "http"))
 """Families whose capabilities start programs, or take a credential."""
 _PROCESSES = frozenset(("shell", "python"))
 """Families whose capabilities are one process, which can be given a descriptor."""

@@ -1,0 +1,1 @@
+"""``dask.run``: programs on the workers of a Dask cluster."""
