@@ -24,7 +24,7 @@ _HERE = ("--host", "127.0.0.1", "--no-dashboard")
 
 class Cluster:
     """A cluster that runs until ``stop``, or until the end of a ``with`` block. ``resources`` has one text for each
-    worker, such as ``gpu=1``; ``environment`` is laid over that of this process, ``port`` 0 is any free one."""
+    worker, such as ``gpu=1``; ``environment`` is laid over that of this process; ``port`` 0 is any free one."""
 
     def __init__(
         self,
@@ -33,7 +33,9 @@ class Cluster:
         threads: int = 2,
         environment: Mapping[str, str] | None = None,
         port: int = 0,
+        protocol: str = "tcp",
     ) -> None:
+        self._protocol = protocol
         self._folder, self._threads = folder, threads
         self._environment = {**os.environ, **(environment or {})}
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -78,7 +80,15 @@ class Cluster:
         name = words[words.index("--name") + 1] if "--name" in words else words[0]
         with (self._folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                (sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *words[1:], *_HERE),
+                (
+                    sys.executable,
+                    "-m",
+                    f"distributed.cli.dask_{words[0]}",
+                    *words[1:],
+                    *_HERE,
+                    "--protocol",
+                    self._protocol,
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -300,6 +300,29 @@ def test_what_another_machine_does_not_hold_is_refused(
     assert rule in planrunner(tmp_path, "events", "last", "--json").stdout
 
 
+def test_secrets_reach_a_worker_by_tls_and_show_up_nowhere(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=dask")
+    subprocess.run((*words, "-keyout", str(key), "-out", str(certificate)), check=True, capture_output=True)
+    tls = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(certificate)}
+    for part in ("SCHEDULER", "WORKER", "CLIENT"):
+        tls[f"DASK_DISTRIBUTED__COMM__TLS__{part}__KEY"] = str(key)
+        tls[f"DASK_DISTRIBUTED__COMM__TLS__{part}__CERT"] = str(certificate)
+    with Cluster(tmp_path / "dask", ("",), environment=environment(**tls), protocol="tls") as cluster:
+        assert cluster.address.startswith("tls://")
+        script = 'test "$DASK_TEST_KEY" = "$(cat expected)"; echo "it is $DASK_TEST_KEY"'
+        _project(tmp_path, cluster, {"id": "a", "secrets": ["key"], "with": {"script": script}})
+        settings = json.loads((tmp_path / "planrunner.yaml").read_text())
+        settings["provider_credentials"] = [{"id": "key", "auth": {"source": "env", "env_var": "DASK_TEST_KEY"}}]
+        (tmp_path / "planrunner.yaml").write_text(json.dumps(settings))
+        secret = canary("dask")
+        (tmp_path / "expected").write_text(secret)
+        ended = planrunner(tmp_path, "exec", "p.json", "--json", DASK_TEST_KEY=secret, **tls)
+    assert json.loads(ended.stdout)["tasks"]["a"]["outputs"]["stdout"] == "it is [secret:key]\n", ended.stdout
+    for log in (tmp_path / "dask").glob("*.log"):
+        assert secret not in log.read_text()
+
+
 def test_a_script_takes_no_templates(tmp_path: Path) -> None:
     _project(tmp_path, "tcp://127.0.0.1:1", {"id": "a", "with": {"script": "echo {{ params.x }}"}}, params={"x": "1"})
     assert "pass the value in `env`" in planrunner(tmp_path, "lint", "p.json").stdout
