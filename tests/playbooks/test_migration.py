@@ -175,6 +175,14 @@ def test_nothing_is_applied_while_another_migration_runs_or_others_are_connected
     assert shop.dump() == shop.before
 
 
+def test_without_a_password_it_fails_and_asks_nobody(shop: Shop) -> None:
+    del shop.stage.scene.environment["PGPASSWORD"]
+    run = shop.stage.exec()
+    assert (run.code, run.status("lock"), run.status("clean")) == (1, "failed", "failed"), run.err
+    assert "no password supplied" in run.err
+    assert shop.dump() == shop.before
+
+
 def test_a_check_that_fails_restores_the_backup(shop: Shop) -> None:
     shop.at_the_gate("-p", "checks=[\"SELECT current_database() = 'shop.copy'\"]")
     run = shop.stage.resume()

@@ -5,17 +5,17 @@
 set -eu
 export PGOPTIONS="${PGOPTIONS:-} -c client_min_messages=warning"
 dump=$1 database=$2 new=$2.restored old=$2.replaced
-sql() { psql -XAtq -v ON_ERROR_STOP=1 -v database="$database" -v new="$new" -v old="$old" -d postgres > /dev/null; }
+sql() { psql -XAtqw -v ON_ERROR_STOP=1 -v database="$database" -v new="$new" -v old="$old" -d postgres > /dev/null; }
 
 # What the dump says of the database itself: encoding, owner, comment, settings, rights.
 pg_restore --create -l "$dump" | grep -E '^[0-9]+; [0-9]+ [0-9]+ ((ACL|COMMENT|SECURITY LABEL) - )?DATABASE ' > "$dump.list"
 pg_restore --create -L "$dump.list" -f - "$dump" | grep -Ev '^\\(connect|restrict|unrestrict)' > "$dump.sql"
 
-dropdb --if-exists --force "$new"
+dropdb -w --if-exists --force "$new"
 sed -n 's/^CREATE DATABASE .* WITH TEMPLATE/CREATE DATABASE :"new" WITH TEMPLATE/p' "$dump.sql" | sql
-pg_restore --exit-on-error -d "$new" "$dump"
+pg_restore -w --exit-on-error -d "$new" "$dump"
 
-dropdb --if-exists --force "$old"
+dropdb -w --if-exists --force "$old"
 {
   cat <<'SQL'
 SELECT format('ALTER DATABASE %I ALLOW_CONNECTIONS false', datname) FROM pg_database WHERE datname = :'database' \gexec
@@ -27,5 +27,5 @@ SQL
   if pg_restore -l "$dump" | grep -qxF ";     dbname: $database"; then grep -v '^CREATE DATABASE' "$dump.sql"; fi
   echo 'COMMIT;'
 } | sql
-dropdb --if-exists --force "$old"
+dropdb -w --if-exists --force "$old"
 rm "$dump.list" "$dump.sql"
