@@ -121,6 +121,14 @@ def test_what_is_not_fit_is_not_released(staged: Staged, spoil: dict[str, str], 
     assert (refs(stage.scene), files(stage.folder)) == before
 
 
+def test_without_what_uploads_nothing_is_begun(staged: Staged) -> None:
+    stage = staged("release")
+    stage.scene.write({"twine.py": "raise ModuleNotFoundError(\"No module named 'twine'\")\n"})
+    run = stage.exec()
+    assert (run.code, run.status("package"), run.status("version")) == (1, "failed", "omitted")
+    assert "No module named 'twine'" in run.err
+
+
 def test_a_clone_that_is_not_clean_is_not_touched(staged: Staged) -> None:
     stage = staged("release")
     stage.scene.write({"left.txt": "lying about\n"})
