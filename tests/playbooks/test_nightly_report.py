@@ -72,6 +72,16 @@ def test_sources_that_fail_are_all_named(staged: Staged) -> None:
     assert "| runs | completed | 1 | 1 |" in report
 
 
+@pytest.mark.parametrize(("log", "lines"), [("fine\n", 0), ("", 0), ("an ERROR\na FATAL\n" * 1000, 2000)])
+def test_lines_of_the_log_are_counted_none_and_many(staged: Staged, log: str, lines: int) -> None:
+    stage = staged(NAME)
+    stage.scene.write({"app.log": log})
+    run = stage.exec("-p", "errors=ERROR|FATAL", "-p", "summary=false")
+    report = _report(stage, run.outputs("day")["value"])
+    assert f"| {lines} |" in next(line for line in report.splitlines() if line.startswith("| errors | lines |"))
+    assert "Not available" not in report
+
+
 def test_the_clock_starts_it(staged: Staged) -> None:
     pytest.importorskip("starlette")
     stage = staged(NAME)
