@@ -118,8 +118,10 @@ def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
 
 
 def _with_last_line(message: str, ended: Exit) -> str:
-    last = ended.stderr.rstrip().rpartition("\n")[2].strip()
-    return f"{message}: {last[:200]}" if last else message
+    lines = [line.strip() for line in ended.stderr.rstrip().rsplit("\n", 3)[-3:]]
+    if len(lines) == 3 and not lines[-1].strip("^~| "):
+        del lines[1:]  # a mark below the line that it points into, as of psql and compilers: the message stands above
+    return f"{message}: {lines[-1][:200]}" if lines[-1] else message
 
 
 class Value(NamedTuple):

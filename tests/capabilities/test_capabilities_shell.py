@@ -93,6 +93,11 @@ class TestExitCodes:
     def test_each_exit_code_has_its_class(self, code: int, direct: bool, failure: str, message: str) -> None:
         assert classify(Exit(code, 1.0, "", "first\nlast words\n\n"), direct) == (failure, message)
 
+    @pytest.mark.parametrize("mark", ["   ^", "     | ^~~~"])
+    def test_a_mark_below_a_line_is_not_the_message(self, mark: str) -> None:
+        said = f"first\nERROR:  no such column\nLINE 1: SELECT a\n{mark}\n"
+        assert classify(Exit(1, 1.0, "", said), True) == ("logic", "exit code 1: ERROR:  no such column")
+
 
 class TestOutputFile:
     def test_json_lines_pairs_and_blocks_may_be_mixed(self, tmp_path: Path) -> None:
