@@ -10,13 +10,14 @@ without running anything.
     database database                 the database that the input names, with its address
     server server                     the MCP server that the input names, with its program and credentials; of tools
                                       that are offered to a model each server, and the package that speaks to it
+    forge                             the forge of planrunner.yaml, with its token
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from planrunner.plan.templates import holds_template
 Json = Any
 
 _WORDS = {"program": (1, 2), "package": (1, 2), "variable": (1, 1), "model": (1, 2), "database": (1, 1)}
-_WORDS["server"] = (1, 1)
+_WORDS |= {"server": (1, 1), "forge": (0, 0)}
 """The kinds, and how many words follow: at least, at most."""
 
 
@@ -42,7 +43,7 @@ class Ground(NamedTuple):
     """Where preconditions are looked up: the PATH of programs, the sections of planrunner.yaml, the environment of
     planrunner, and why a credential cannot be had (empty: nothing is known against it). ``reach`` and ``afford`` raise
     Failure for an address and for a model that are sure to be refused; ``offers`` says whether the tools of a server
-    are offered to a model."""
+    are offered to a model; ``own`` are the variables that the plan sets itself."""
 
     path: str
     settings: Callable[[str], Mapping[str, Json]]
@@ -51,6 +52,7 @@ class Ground(NamedTuple):
     reach: Callable[[str], None] = _pass
     afford: Callable[[models.Model], None] = _pass
     offers: Callable[[str], object] = _pass
+    own: Collection[str] = ()
 
 
 class Unmet(Failure):
@@ -86,6 +88,8 @@ def described(declared: str) -> str:
         return f"the Python package `{words[0]}`" + (f" (`pip install 'planrunner[{words[1]}]'`)" if words[1:] else "")
     if kind == "variable":
         return f"the environment variable `{words[0]}`"
+    if kind == "forge":
+        return "`forge` in planrunner.yaml, with its token"
     what = {"model": "key", "database": "address", "server": "credentials"}[kind]
     return f"the {kind} that `{words[0]}` names, with its {what}"
 
@@ -101,7 +105,9 @@ def require_for(declared: Iterable[str], inputs: Mapping[str, Json], context: Co
     """The same for a call that is about to be made; the value of a credential is checked when it is used, as are
     addresses, prices, and the servers whose tools are offered."""
     paths = (context.environment().get("PATH", ""), os.environ.get("PATH", os.defpath))
-    ground = Ground(os.pathsep.join(filter(None, paths)), context.settings, os.environ, lambda name: "")
+    ground = Ground(
+        os.pathsep.join(filter(None, paths)), context.settings, os.environ, lambda name: "", own=context.call.env
+    )
     require(declared, inputs, ground)
 
 
@@ -184,6 +190,23 @@ def _one_server(name: str, ground: Ground) -> None:
             raise Unmet(why, rule="secret.missing")
 
 
+def _forge(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    section = ground.settings("forge")
+    credential, variable = section.get("credential"), section.get("token")
+    if not section.get("kind") or (section["kind"] not in ("github", "gitlab") and not section.get("url")):
+        kinds = "github, gitlab, gitea"
+        message = f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({kinds})"
+        raise Unmet(message, lasting=True)
+    if credential:
+        if why := ground.credential(credential):
+            raise Unmet(why, rule="secret.missing")
+    elif not variable:
+        message = "planrunner.yaml names no token: set `forge: {credential: ID}`, or `forge: {token: VARIABLE}`"
+        raise Unmet(message, lasting=True)
+    elif variable not in ground.own and not ground.environment.get(variable):
+        raise Unmet(f"the environment variable `{variable}` holds no secret", rule="git.secret", lasting=True)
+
+
 _KINDS: dict[str, Callable[[list[str], Mapping[str, Json], Ground], None]] = {
     "program": _program,
     "package": _package,
@@ -191,6 +214,7 @@ _KINDS: dict[str, Callable[[list[str], Mapping[str, Json], Ground], None]] = {
     "model": _model,
     "database": _database,
     "server": _server,
+    "forge": _forge,
 }
 
 

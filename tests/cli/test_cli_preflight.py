@@ -130,6 +130,30 @@ tasks:
     assert run("retry", "last", NOT_SET_ANYWHERE="a-token-under-test").code == 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "env", "said"),
+    [
+        ("{}", "", "`ask`: planrunner.yaml names no forge"),
+        ("{kind: github}", "", "`ask`: planrunner.yaml names no token"),
+        ("{kind: github, token: NO_SUCH_TOKEN}", "", "`ask`: the environment variable `NO_SUCH_TOKEN` holds no secret"),
+        ("{kind: github, credential: token}", "", "`ask`: the credential `token`"),
+        ("{kind: github, token: NO_SUCH_TOKEN}", "env: {NO_SUCH_TOKEN: here}", ""),
+    ],
+)
+def test_a_forge_is_there_before_anybody_is_asked(run: Run, plan: Write, settings: str, env: str, said: str) -> None:
+    plan(f"{PROJECT}forge: {settings}\n", "planrunner.yaml")
+    plan(f"""
+plan: p
+{env}
+defaults: {{timeout: 1m}}
+tasks:
+  - {{id: go, gate: approval, ask: Go on}}
+  - {{id: ask, needs: [go], uses: git.pull_request, with: {{title: Mend it, repository: ana/shop}}}}
+""")
+    code, _, told = run("exec", "p.yaml")
+    assert (code, said in told) == (5 if said else 8, True), told
+
+
 AGENT = "plan: p\ntasks:\n  - {id: a, agent: {model: here, tools: [notes]}, prompt: Read}\n"
 SERVERS = """
 models: {here: {provider: openai-compatible, model: m, base_url: "http://127.0.0.1:9/v1"}}

@@ -169,6 +169,7 @@ class _Look:
             reach=lambda url: _reached(url, named(data.get("network"))),
             afford=require_price if around.limited else lambda model: None,
             offers=lambda server: listing(around.rights, server).verdict != "deny",
+            own=self._variables(each, around),
         )
         given = each.inputs if isinstance(each.inputs, dict) else {}
         for text in declared:
@@ -204,7 +205,11 @@ class _Look:
 
     def _own_path(self, each: Task | Action, around: _Around) -> bool:
         """Whether the plan says itself where programs are."""
-        return "PATH" in dict((*self._needs.plan.env, *around.plan.env, *getattr(each, "env", ())))
+        return "PATH" in self._variables(each, around)
+
+    def _variables(self, each: Task | Action, around: _Around) -> Mapping[str, Json]:
+        """The variables that the plan sets for it."""
+        return dict((*self._needs.plan.env, *around.plan.env, *getattr(each, "env", ())))
 
     def _known(self, value: Json, around: _Around) -> Json:
         """A value with its templates filled in; None where only the run can do that."""

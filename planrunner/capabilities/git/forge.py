@@ -269,7 +269,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
     undo=_undo,
     foreign=("url",),
     own=("head", "base"),
-    preconditions=("program git",),
+    preconditions=("program git", "forge"),
 )
 def pull_request(
     context: Context,
