@@ -23,6 +23,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -230,7 +231,7 @@ def rehearse(prepare: Prepare, file: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with opened(prepare, program, folder) as scene:
         command = scene.command(*(words or ["exec"]))
-        sys.stderr.write(f"in {folder}: planrunner {' '.join(command)}\n")
+        sys.stderr.write(f"in {folder}: planrunner {shlex.join(command)}\n")
         raise SystemExit(_run(scene, command))
 
 
