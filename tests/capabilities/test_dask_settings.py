@@ -12,10 +12,7 @@ from planrunner.safety.project import check_project
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "{scheduler: 'http://a:1'}",
-            "the address of a Dask scheduler looks like `tcp://127.0.0.1:8786` or `tls://host:8786`",
-        ),
+        ("{scheduler: 'http://a:1'}", "`scheduler` cannot be `http://a:1`"),
         ("{schedular: 'tcp://a:1'}", "`dask` has no key `schedular`, did you mean `scheduler`?"),
     ],
 )

@@ -53,12 +53,15 @@ class Session:
             version = self.client.run_on_scheduler(remote.opened, __version__, self._run, self.client.id)
             if version != __version__:
                 raise Failure(f"the scheduler at {self._address} has planrunner {version}, not {__version__}")
-            gone = self.client.run(remote.over, self._run, self.client.id)
+            gone = self.client.run(remote.over, self._run, self.client.id, on_error="return")
+            for answer in gone.values():
+                if isinstance(answer, Exception) and not isinstance(answer, OSError):  # that one has just died
+                    raise answer
         except Failure:
             raise
         except Exception as error:
             _unlike(self._address, error)
-        if late := [worker for worker, is_gone in gone.items() if not is_gone]:
+        if late := [worker for worker, is_gone in gone.items() if is_gone is False]:
             raise Failure(f"an earlier attempt of the run has not ended on {', '.join(late)}", "transient")
 
     @property
