@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -10,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from planrunner.testing import recording_clients
 from planrunner.testing.conformance import Case, Ready
 
-_PEER = Path(__file__).resolve().parents[3] / "plans" / "capabilities" / "peers" / "recording_clients.py"
 _IMAGE = "sha256:" + "a" * 64
 _SETTINGS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"it": "1"}}
 _WEB: dict[str, Any] = {
@@ -26,14 +25,10 @@ _WEB: dict[str, Any] = {
 @contextmanager
 def _clients(folder: Path, prepare: Callable[[Any, dict[str, Any]], None]) -> Iterator[Callable[[], Any]]:
     """Stand-ins on the PATH, and a look at their world: what is wanted of it, not what its server counts."""
-    spec = importlib.util.spec_from_file_location("recording_clients", _PEER)
-    assert spec is not None and spec.loader is not None
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
     path = os.environ["PATH"]
-    peer.install(str(folder))
+    recording_clients.install(str(folder))
     world: dict[str, Any] = {}
-    prepare(peer, world)
+    prepare(recording_clients, world)
     (folder / "world.json").write_text(json.dumps(world))
     os.environ["PATH"] = f"{folder}:{path}"
     try:
