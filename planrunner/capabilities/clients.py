@@ -15,6 +15,9 @@ from planrunner.capabilities.programs import Ended, Program, run
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 1_000
+_OF_LIBRARIES = re.compile(r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ ")
+"""Lines of the log of kubectl, several for one fault, which it tells in a line of its own as well."""
+
 _LARGEST_ANSWER = 16 << 20
 _TRANSIENT = (
     "cannot connect to the docker daemon", "cannot connect to podman", "unable to connect to the server",
@@ -68,8 +71,12 @@ def refused(request: Request, ended: Ended) -> Failure:
     """The failure that an exit code stands for."""
     said = ended.stderr.decode("utf-8", "replace").strip()
     kind = "transient" if any(sign in said.lower() for sign in _TRANSIENT) else "logic"
-    name = " ".join(request.arguments[:2])
-    return Failure(f"`{name}` ended with {ended.code}: {said[-1_000:]}".rstrip(": "), kind, {"exit_code": ended.code})
+    program, *words = request.arguments
+    while words[:1] and words[0] in ("--context", "--namespace"):
+        del words[:2]
+    name = " ".join((program, *words[:1]))
+    told = "\n".join(line for line in said.splitlines() if not _OF_LIBRARIES.match(line)) or said
+    return Failure(f"`{name}` ended with {ended.code}: {told[-1_000:]}".rstrip(": "), kind, {"exit_code": ended.code})
 
 
 def answers(ended: Ended) -> Iterator[Any]:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from planrunner.capabilities.clients import Request, refused
 from planrunner.capabilities.contract import Call, Context, Failure, declaration_of
 from planrunner.capabilities.kubectl.objects import apply, delete, get
 from planrunner.capabilities.kubectl.rollout import rollout_status, rollout_undo
+from planrunner.capabilities.programs import Ended
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 
@@ -219,6 +221,13 @@ class TestApply:
         assert cluster.wanted() == {}
         apply(cluster.context(), settings("1"))
         assert preview(apply, cluster.context(), manifest=settings("1")).summary == "apply without a change"
+
+    def test_a_refusal_names_the_command_and_leaves_out_the_log_of_the_client(self) -> None:
+        log = 'E1127 03:11:37.852994    3223 memcache.go:265] "Unhandled Error" err="connect: connection refused"\n'
+        ended = Ended(1, b"", f"{log}{log}The connection to the server was refused\n".encode())
+        failure = refused(Request(("kubectl", "--context", "a", "--namespace", "b", "rollout", "status")), ended)
+        assert str(failure) == "`kubectl rollout` ended with 1: The connection to the server was refused"
+        assert failure.failure == "transient"
 
     def test_a_cluster_out_of_reach_is_a_transient_failure(self, cluster: Cluster) -> None:
         apply(cluster.context(), settings("1"))
