@@ -121,6 +121,16 @@ def test_what_is_not_fit_is_not_released(staged: Staged, spoil: dict[str, str], 
     assert (refs(stage.scene), files(stage.folder)) == before
 
 
+def test_a_changelog_with_headings_in_brackets_keeps_them(staged: Staged) -> None:
+    stage = staged("release")
+    stage.scene.write({"CHANGELOG.md": "# Changelog\n\n## [Unreleased]\n\n- All.\n\n## [0.1.0]\n\n- Less.\n"})
+    stage.scene.git("commit", "-qam", "Notes")
+    assert stage.exec().code == 8
+    text = stage.scene.git("show", "v0.2.0:CHANGELOG.md")
+    assert "## [Unreleased]\n\n## [0.2.0]\n\n- All.\n\n## [0.1.0]" in text
+    assert stage.scene.git("tag", "-l", "--format=%(contents)", "v0.2.0").strip() == "- All."
+
+
 def test_without_what_uploads_nothing_is_begun(staged: Staged) -> None:
     stage = staged("release")
     stage.scene.write({"twine.py": "raise ModuleNotFoundError(\"No module named 'twine'\")\n"})
