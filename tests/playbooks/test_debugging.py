@@ -130,6 +130,7 @@ def test_changes_that_do_not_help_are_bounded_and_a_person_is_told_what_is_known
         (["-p", "reproduce=true"], "not-reproduced", "no failure in 1 runs"),
         (["-p", "good=HEAD~3"], "older", "`HEAD~3` fails as well"),
         (["-p", "reproduce=./not-there"], "reproduce", "./not-there: not found"),
+        (["-p", "reproduce=exit 125"], "reproduce", "the command cannot tell here"),
         (["-p", "test_file=tests/test_units.py"], "new-test", "`tests/test_units.py` is there already"),
     ],
 )
@@ -144,3 +145,16 @@ def test_what_cannot_be_searched_for_ends_clearly(staged: Staged, arguments: lis
     report.unlink()
     report.parent.rmdir()
     assert repository(stage) == before
+
+
+def test_a_suspect_that_no_model_named_is_not_refuted(staged: Staged) -> None:
+    stage = staged("debugging")
+    stage.scene.settings["models"] = {"default": "away", "away": {**stage.scene.settings["models"]["scripted"]}}
+    stage.scene.settings["models"]["away"]["base_url"] = "http://127.0.0.1:9/v1"
+    stage.scene.settings["network"]["private"].append("127.0.0.1:9")
+    stage.scene.save()
+    run = stage.exec("-p", "repeat=1")
+    assert (run.code, run.status("suspects"), run.status("compare")) == (1, "failed", "completed")
+    assert stage.planrunner("hypotheses", "last").out.count("no evidence for or against it") == 3
+    (report,) = (stage.folder / "postmortems").iterdir()
+    assert f"Commit {culprit(stage)}" in report.read_text()
