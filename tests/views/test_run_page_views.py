@@ -29,7 +29,7 @@ from planrunner.views.page.run import Given, Permit, embedded_data, run_page
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.story import Story, owner_of, place_of
 
-PLANS = ("nesting", "retries", "failure-handler", "rollback", "gate-rework", "foreach", "budgets", "rework")
+PLANS = ("nested", "retries", "failure-handler", "rollback", "gate-rework", "foreach", "budgets", "rework")
 
 
 def told(folder: Path, entries: int | None = None) -> tuple[Story, tuple[Entry, ...]]:
