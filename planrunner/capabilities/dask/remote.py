@@ -68,15 +68,19 @@ class Books:
         self._runs: dict[str, str] = {}
         self._begun: dict[str, dict[str, str]] = {}
 
-    def open(self, run: str, session: str) -> None:
-        """Open the book of a session. Earlier sessions of the run end: what they began is cancelled, what they did not
-        begin never begins."""
+    def open(self, run: str, session: str) -> bool:
+        """Open the book of a session; gives whether the run has earlier ones. These end: what they began is cancelled,
+        what they did not begin never begins."""
         clients = self._scheduler.clients
-        for other in [each for each, theirs in self._runs.items() if theirs == run or each not in clients]:
+        for gone in self._begun.keys() - clients.keys():
+            del self._begun[gone]
+        earlier = [each for each, theirs in self._runs.items() if theirs == run]
+        for other in earlier:
             self.close(other)
             if other in clients:
                 self._scheduler.remove_client(other)
         self._runs[session], self._begun[session] = run, {}
+        return bool(earlier)
 
     def close(self, session: str) -> None:
         """Close the book of a session."""
@@ -102,14 +106,14 @@ class Books:
         return {address: dict(worker.resources) for address, worker in self._scheduler.workers.items()}
 
 
-def opened(version: str, run: str, session: str, dask_scheduler: Any = None) -> str:
-    """Open the book of a session where the scheduler has this version of planrunner; gives the one that it has."""
-    if version == __version__:
-        books: Books = dask_scheduler.extensions.setdefault("planrunner", Books(dask_scheduler))
-        for name in ("begin", "beginner", "close", "workers"):
-            dask_scheduler.handlers[f"planrunner_{name}"] = getattr(books, name)
-        books.open(run, session)
-    return __version__
+def opened(version: str, run: str, session: str, dask_scheduler: Any = None) -> tuple[str, bool]:
+    """``Books.open`` where the scheduler has this version of planrunner; gives the version that it has as well."""
+    if version != __version__:
+        return __version__, False
+    books: Books = dask_scheduler.extensions.setdefault("planrunner", Books(dask_scheduler))
+    for name in ("begin", "beginner", "close", "workers"):
+        dask_scheduler.handlers[f"planrunner_{name}"] = getattr(books, name)
+    return __version__, books.open(run, session)
 
 
 # On a worker.
@@ -157,7 +161,7 @@ _present: dict[str, Order] = {}
 """The attempts on this worker, by their keys."""
 
 
-async def over(run: str, session: str, key: str = "", seconds: float = 30.0) -> bool:
+async def over(run: str, session: str, key: str, seconds: float) -> bool:
     """Wait until nothing of an attempt is left on this worker; without a key nothing of the run that is not of the
     session. False where it takes longer than ``seconds``."""
     until = time.monotonic() + seconds

@@ -23,8 +23,10 @@ _LOOK = 2.0
 """Seconds after which the cluster is looked at again."""
 _GATHERING = 60.0
 """Seconds for an outcome to come over."""
-_ENDING = 5.0
-"""Seconds for the program of a cancelled attempt to be gone."""
+_EARLIER = 60.0
+"""Seconds for what earlier sessions of the run began to be gone."""
+_ANSWERING = 4.0
+"""Seconds for workers to answer."""
 
 
 class Session:
@@ -50,19 +52,33 @@ class Session:
 
     def _open(self) -> None:
         try:
-            version = self.client.run_on_scheduler(remote.opened, __version__, self._run, self.client.id)
+            opened = self.client.run_on_scheduler(remote.opened, __version__, self._run, self.client.id)
+            version, has_earlier = opened
             if version != __version__:
                 raise Failure(f"the scheduler at {self._address} has planrunner {version}, not {__version__}")
-            gone = self.client.run(remote.over, self._run, self.client.id, on_error="return")
-            for answer in gone.values():
-                if isinstance(answer, Exception) and not isinstance(answer, OSError):  # that one has just died
-                    raise answer
+            until = time.monotonic() + _EARLIER
+            while not self._is_over() and has_earlier:  # asked in any case: a worker without planrunner says so
+                if time.monotonic() > until:
+                    raise Failure("an earlier attempt of the run has not ended on the cluster", "transient")
         except Failure:
             raise
         except Exception as error:
             _unlike(self._address, error)
-        if late := [worker for worker, is_gone in gone.items() if is_gone is False]:
-            raise Failure(f"an earlier attempt of the run has not ended on {', '.join(late)}", "transient")
+
+    def _is_over(self, key: str = "", workers: list[str] | None = None) -> bool:
+        """Whether nothing is left of an attempt, without a key of earlier sessions of the run; waits a second."""
+        about = (self._run, self.client.id, key, 1.0)
+        work = self.client._run  # `run` takes no timeout, and connects for half a minute to a worker that has just died
+        try:
+            answers = self.client.sync(
+                work, remote.over, *about, workers=workers, on_error="return", callback_timeout=_ANSWERING
+            )
+        except TimeoutError:
+            return False
+        for answer in answers.values():
+            if isinstance(answer, Exception) and not isinstance(answer, OSError):
+                raise answer
+        return False not in answers.values()
 
     @property
     def over(self) -> bool:
@@ -147,7 +163,7 @@ class Session:
             submitted.cancel(force=True)
             worker, is_there = self._beginner(order)
             if is_there:
-                self.client.run(remote.over, order.run, order.session, order.key, _ENDING, workers=[worker])
+                self._is_over(order.key, [worker])
 
     def _beginner(self, order: Order) -> tuple[str, bool]:
         try:
