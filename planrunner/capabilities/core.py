@@ -22,6 +22,7 @@ from planrunner.capabilities.contract import (
 )
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
+from planrunner.plan.tasks import reads_exit_code
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 """Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""
@@ -75,13 +76,14 @@ def shell(context: Context) -> Spawn:
     def finish(ended: Exit) -> Outcome:
         failure, message = classify(ended, bool(context.call.arguments))
         outputs: dict[str, Json] = {}
+        gives = not failure or (failure == "logic" and ended.code > 0 and reads_exit_code(call.task))
         try:
             written = read_output_file(output) if output else {}
-            if not failure and ended.dropped and call.task.stdout:
+            if gives and ended.dropped and call.task.stdout:
                 raise Failure(
                     "standard output is larger than 1 MiB; keep large results in a file and declare an artifact"
                 )
-            if not failure:
+            if gives:
                 printed = stdout_outputs(call.task.stdout, ended.stdout, call.task.outputs) if call.task.stdout else {}
                 outputs = {**printed, **written}
         except Failure as fault:

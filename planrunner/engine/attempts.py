@@ -19,6 +19,7 @@ from planrunner.engine.secrets import is_apart, told_unnamed
 from planrunner.machine.events import Outcome
 from planrunner.machine.identities import SpanIdentity, attempt_identity
 from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.tasks import reads_exit_code
 from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
@@ -323,9 +324,11 @@ def _with_secrets(attempt: Attempt, binding: Binding, work: Callable[[], Result]
 
 
 def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | None = None) -> Outcome:
-    """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure."""
+    """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure. A program
+    whose exit code the criteria judge gives them with any code of its own."""
     task = call.task
-    if outcome.failure or not (task.outputs or task.artifacts):
+    judged = outcome.failure == "logic" and bool(outcome.exit_code) and reads_exit_code(task)
+    if (outcome.failure and not judged) or not (task.outputs or task.artifacts):
         return outcome
     try:
         outcome = outcome._replace(outputs=settle_outputs(task.outputs, outcome.outputs, call.directory))
@@ -335,6 +338,8 @@ def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | N
 
         return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir, redactor))
     except Failure as failure:
+        if judged:
+            return outcome._replace(outputs=failure.outputs)  # the verdict says what is missing
         refused = outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
         return refused._replace(rule=failure.rule)
 

@@ -66,7 +66,8 @@ that did not run were worded otherwise, and what a re-run had queued could start
 Up to edition 7 the check of an agent's work, and an agent without a name of its own, were named otherwise. Up to
 edition 8 a loop, a fan-out and a subplan read `attempt` and `retry` as they were in the attempt before. A plan that
 had been rolled back since it failed was rolled back again, together with what its ``finally`` had done by then. Of
-failures only those of the class ``logic`` gave evidence."""
+failures only those of the class ``logic`` gave evidence. A task whose criteria accepted an exit code other than 0 had
+no outputs."""
 
 
 class RunStarted(NamedTuple):

@@ -15,6 +15,7 @@ from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.model import Criterion, Loop, Retry, Task
+from planrunner.plan.tasks import reads_exit_code
 
 if TYPE_CHECKING:
     from planrunner.machine.state import GateState
@@ -46,7 +47,8 @@ def judge(state: State, number: int) -> Verdict:
         return mode
     if outcome.failure and not _exit_is_judged(task, outcome):
         return Verdict(outcome.failure, "failed", outcome.message)
-    return _criteria((*task.expect, *task.postconditions), scope)
+    verdict = _criteria((*task.expect, *task.postconditions), scope)
+    return _lacks(task, outcome) if verdict == _DONE and outcome.failure and state.edition > 8 else verdict
 
 
 _DONE = Verdict()
@@ -54,14 +56,15 @@ _DONE = Verdict()
 
 def _exit_is_judged(task: Task, outcome: Outcome) -> bool:
     """A task whose own criteria read the exit code decides by them what a non-zero code means."""
-    return (
-        outcome.failure == "logic"
-        and bool(outcome.exit_code)
-        and any(
-            criterion.expression is not None and ("exit_code",) in criterion.expression.paths
-            for criterion in (*task.expect, *task.postconditions)
-        )
-    )
+    return outcome.failure == "logic" and bool(outcome.exit_code) and reads_exit_code(task)
+
+
+def _lacks(task: Task, outcome: Outcome) -> Verdict:
+    """The verdict on an exit code other than 0 that the criteria accept: all that is declared has to be there."""
+    for output in task.outputs:
+        if output.value is None and output.name not in outcome.outputs:
+            return Verdict("logic", "failed", f"the declared output `{output.name}` was not given")
+    return _DONE
 
 
 def _failure_mode(task: Task, scope: TaskScope, outcome: Outcome) -> Verdict | None:

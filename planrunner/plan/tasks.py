@@ -128,3 +128,11 @@ def named_credential(task: Task) -> str:
     auth = task.inputs.get("auth") if isinstance(task.inputs, dict) else None
     name = auth.get("credential") if isinstance(auth, dict) else None
     return name if isinstance(name, str) and "{{" not in name else ""
+
+
+def reads_exit_code(task: Task) -> bool:
+    """Whether the criteria of a task say what a non-zero exit code means."""
+    return any(
+        criterion.expression is not None and ("exit_code",) in criterion.expression.paths
+        for criterion in (*task.expect, *task.postconditions)
+    )

@@ -81,6 +81,7 @@ def test_a_folder_that_is_read_only_is_told_by_the_file_that_was_meant(desk: Des
 def test_a_file_of_any_name_can_be_changed_and_put_back(desk: Desk) -> None:
     for name in (" odd\nname\\", "..."):
         (desk.root / name).write_text("old")
+        desk.visit += 1
         noted = desk.capture("write", path=name, content="new")
         ended = desk.fresh("write", path=name, content="new")
         desk.undo("write", noted, ended)
