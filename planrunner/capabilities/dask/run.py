@@ -117,6 +117,7 @@ def _preview(
     preview=_preview,
     irreversible=True,
     own=("worker",),
+    spends=("calls",),
     preconditions=("package distributed dask",),
 )
 def run(

@@ -15,6 +15,7 @@ from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.dask import remote
 from planrunner.capabilities.dask.remote import Done, Order
+from planrunner.capabilities.outputs import count_call
 
 CONNECTING = 5.0
 """Seconds for a scheduler to answer."""
@@ -116,6 +117,7 @@ class Session:
     def run(self, context: Context, order: Order, resources: dict[str, float]) -> Done:
         """Have a worker run a program; gives how it ended. Raises Failure, ``lost`` where that is not known."""
         self._require(resources)
+        count_call(context)
         submitted: Any = self.client.submit(
             remote.attempt, order, key=order.key, pure=False, retries=0, resources=resources or None
         )
