@@ -22,7 +22,7 @@ MIGRATED = "SELECT count(*) FROM customer WHERE email_lower = lower(email)"
 STANDS_IN = """#!/bin/sh
 # {name}, which stops for ever where the file `stop` says so: before its call of that number, or half-way through the data.
 case "$(cat stop 2>/dev/null)" in
-  half) if [ "$1" = --exit-on-error ]; then {real} "$@" --section=pre-data; touch stopped; exec sleep 600; fi ;;
+  half) if [ "$2" = --exit-on-error ]; then {real} "$@" --section=pre-data; touch stopped; exec sleep 600; fi ;;
   ?) if [ {name} = dropdb ]; then
        echo >> calls
        if [ "$(wc -l < calls)" = "$(cat stop)" ]; then touch stopped; exec sleep 600; fi
@@ -66,9 +66,14 @@ class Shop:
             cwd=self.stage.folder,
             env=environment(**self.stage.scene.environment),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=(self.stage.folder.parent / "said").open("wb"),
+            stderr=subprocess.STDOUT,
         )
+
+    def reaches(self, command: subprocess.Popen[bytes], holds: Callable[[], object]) -> None:
+        """Waits for a state, which the command brings about or ends before it."""
+        until(lambda: holds() or command.poll() is not None)
+        assert holds(), (self.stage.folder.parent / "said").read_text()
 
     def rolled_back(self) -> None:
         undone = self.stage.planrunner("rollback", "last")
@@ -133,7 +138,7 @@ def test_a_rollback_restores_the_backup_however_often_it_is_killed(shop: Shop, t
     for moment, state in (("1", migrated), ("half", migrated), ("2", migrated), ("3", shop.before)):
         (shop.stage.folder / "stop").write_text(moment)
         command = shop.started("rollback", "last")
-        until((shop.stage.folder / "stopped").exists)
+        shop.reaches(command, (shop.stage.folder / "stopped").exists)
         killed(command)
         assert shop.dump() == state, moment
         for name in ("stop", "stopped", "calls"):
