@@ -18,6 +18,7 @@ from workbench import environment
 
 Staged = Callable[[str], Stage]
 
+LOCKS = "SELECT count(*) FROM pg_locks WHERE"
 MIGRATED = "SELECT count(*) FROM customer WHERE email_lower = lower(email)"
 STANDS_IN = """#!/bin/sh
 # {name}, which stops for ever where the file `stop` says so: before its call of that number, or half-way through the data.
@@ -201,8 +202,14 @@ def between_two_indexes(shop: Shop) -> subprocess.Popen[bytes]:
     """Starts a run whose second `CREATE INDEX CONCURRENTLY` waits for a lock, the first one being done; kills it there."""
     shop.at_the_gate("-p", "sessions=1")
     other = session(shop, "shop", "BEGIN; LOCK TABLE purchase IN SHARE UPDATE EXCLUSIVE MODE;\n")
+    until(
+        lambda: (
+            shop.psql(f"{LOCKS} granted AND mode = 'ShareUpdateExclusiveLock' AND relation = 'purchase'::regclass")
+            == "1"
+        )
+    )
     command = shop.started("resume", "last")
-    until(lambda: shop.psql("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'") == "1")
+    shop.reaches(command, lambda: shop.psql(f"{LOCKS} NOT granted AND locktype = 'relation'") == "1")
     killed(command)
     assert shop.psql(MIGRATED) == "200"
     assert shop.psql("SELECT count(*) FROM pg_class WHERE relname = 'customer_email_lower'") == "1"
