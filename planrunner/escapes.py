@@ -7,6 +7,7 @@ out where it is of no use; ``tame`` and ``quiet`` let pass what a terminal may b
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from planrunner.redaction import masked
 
@@ -145,3 +146,13 @@ def tame(text: str) -> str:
 def _kept(match: re.Match[str]) -> str:
     text = match[0]
     return text if len(text) > 1 and not _HIDES.search(text) else _json_escape(text[0]) + text[1:]
+
+
+def without_password(address: str) -> str:
+    """The address of a database as it may be shown: scheme, host, port and path."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}" if parts.scheme else "what is not an address"

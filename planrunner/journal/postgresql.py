@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import errors
 
 from planrunner.errors import Fenced, Hint, NextStep, NotFound, RunHeld, StorageFailed, UsageError
+from planrunner.escapes import without_password
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.records import (
     Answer,
@@ -100,7 +100,7 @@ class Connection:
     """A connection to the database; one thread at a time."""
 
     def __init__(self, address: str) -> None:
-        self._name = without_password(address)
+        self._address, self._name = address, without_password(address)
         self._lock = threading.RLock()
         with self._named():
             self._connection = psycopg.connect(
@@ -136,7 +136,7 @@ class Connection:
             except (psycopg.Error, OSError) as error:
                 if isinstance(error, errors.UniqueViolation):
                     raise
-                said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                said = (str(error).strip().splitlines() or [type(error).__name__])[0].replace(self._address, self._name)
                 way = _going_on(run) if run else _after(said)
                 raise StorageFailed(f"the journal at {self._name} cannot be used: {said}", way) from None
 
@@ -468,16 +468,6 @@ class TeamJournal(Records):
             " ON CONFLICT (name) DO UPDATE SET run = excluded.run, text = excluded.text RETURNING 1"
         )
         self._query(insert, name, run, text)
-
-
-def without_password(address: str) -> str:
-    """An address as it may be shown."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "an address that cannot be read"
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:

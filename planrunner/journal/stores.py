@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from planrunner.errors import UsageError
+from planrunner.escapes import without_password
 from planrunner.journal import inbox, sqlite
 from planrunner.journal.database import FILE, check_database
 from planrunner.journal.ports import Journal
@@ -41,7 +42,7 @@ def _of_team(address: str, readonly: bool) -> TeamJournal:
     return journal
 
 
-STORES: dict[str, Opener] = {"file": _in_folder, "postgresql": _of_team}
+STORES: dict[str, Opener] = {"file": _in_folder, "postgresql": _of_team, "postgres": _of_team}
 """Scheme of an address → what opens the journal there, for reading only where the second argument is true."""
 
 
@@ -56,9 +57,13 @@ def open_journal(place: str, *, readonly: bool = False) -> Journal:
     if not separator:
         if not (address := shared_address()):
             return sqlite.open_journal(place, readonly=readonly)
+        scheme = address.partition("://")[0]
+        if scheme not in STORES:
+            told = f"{VARIABLE} holds {without_password(address)}, which is not an address of a journal"
+            raise UsageError(told, "write it as postgresql://user@host/database")
         if not readonly:
             sqlite.open_journal(place).close()  # an empty one says whose the state directory is
-        place, scheme = address, address.partition("://")[0]
+        place = address
     if scheme not in STORES:
         known = ", ".join(f"`{name}://`" for name in sorted(STORES))
         raise UsageError(f"`{place}`: `{scheme}` is not a store of journals", f"use a folder, or {known}")
@@ -72,8 +77,7 @@ def shared_address() -> str:
 
 def shared_name() -> str:
     """The same as it may be shown."""
-    parts = urlsplit(shared_address())
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else ""
+    return without_password(shared_address())
 
 
 def require_local(what: str) -> None:

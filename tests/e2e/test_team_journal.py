@@ -197,3 +197,11 @@ def test_a_service_shows_and_runs_what_the_team_does(team: tuple[Member, Member]
         assert bo.call("exec", "ship").returncode == 8
         other = bo.shown()["run_id"]
         awaited(lambda: other in service.get(f"{service.api}/runs").text)
+
+
+@pytest.mark.parametrize("address", ["mysql://cy:hush@db/plans", "host=db password=hush", "postgresql://[hush"])
+def test_what_is_not_an_address_is_an_error_without_its_password(tmp_path: Path, address: str) -> None:
+    member = Member(tmp_path / "shop", "cy", address)
+    done = member.call("exec", "ship")
+    assert done.returncode in (2, 11) and "Traceback" not in done.stderr, done.stderr
+    assert "hush" not in done.stdout + done.stderr

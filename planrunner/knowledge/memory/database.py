@@ -84,6 +84,7 @@ class _Row(NamedTuple):
 class Database:
     """The ``Store`` in the database at ``path``; ``space`` parts the runs of the task layer."""
 
+    is_there = True  # its file is made when it is opened
     __slots__ = ("_connection", "_lock", "_path", "_space", "_stopped")
 
     def __init__(self, path: str, space: str = "", stopped: Stopped = never) -> None:

@@ -93,6 +93,9 @@ class Store(Protocol):
     """Where one layer is kept; of the task layer, what one run remembers. Several processes may use it at once, and
     what a method has changed survives a loss of power on return. Raises StorageFailed."""
 
+    is_there: bool
+    """Whether anything was ever written."""
+
     def change(self, key: str, mark: str, make: Make) -> Changed:
         """Put in place of an entry what ``make`` gives, once for a mark, alone among all writers."""
 

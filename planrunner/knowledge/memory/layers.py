@@ -189,7 +189,7 @@ class Layer:
         """The store where it is there already."""
         if self._rules.address:
             server = self._opened()
-            return server if getattr(server, "is_there", True) else None
+            return server if server.is_there else None
         if self._store is None and not os.path.lexists(self._path):
             self._refuse_other_backend()
             return None

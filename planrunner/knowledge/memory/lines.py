@@ -87,6 +87,7 @@ _MOST_CONTENTS = 8
 class Lines:
     """The ``Store`` in the file at ``path``; ``space`` parts the runs of the task layer."""
 
+    is_there = True  # its file is made when it is opened
     __slots__ = ("_path", "_space", "_stopped")
 
     def __init__(self, path: str, space: str = "", stopped: Stopped = never) -> None:

@@ -10,12 +10,12 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import errors
 
 from planrunner.errors import StorageFailed
+from planrunner.escapes import without_password
 from planrunner.jsontext import read_json
 from planrunner.knowledge.memory.entries import (
     ANY,
@@ -67,10 +67,10 @@ class Server:
     from lessons. Nothing is made before the first write. Vectors have length one, so that their inner product is
     their cosine."""
 
-    __slots__ = ("_connection", "_here", "_lock", "_name", "_stopped", "is_there")
+    __slots__ = ("_address", "_connection", "_here", "_lock", "_name", "_stopped", "is_there")
 
     def __init__(self, address: str, layer: LayerName, space: str = "", stopped: Stopped = never) -> None:
-        self._name = _without_password(address)
+        self._address, self._name = address, without_password(address)
         self._here = (layer, space)
         self._stopped = stopped
         self._lock = threading.RLock()
@@ -87,10 +87,10 @@ class Server:
                 yield
             except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
                 way = "install pgvector on the server, and let its administrator call `CREATE EXTENSION vector`"
-                raise StorageFailed(f"the memory at {self._name} cannot be made: {_said(error)}", way) from None
+                raise StorageFailed(f"the memory at {self._name} cannot be made: {self._said(error)}", way) from None
             except (psycopg.Error, OSError) as error:
                 way = "nothing was written; try again when the server answers"
-                raise StorageFailed(f"the memory at {self._name} cannot be used: {_said(error)}", way) from None
+                raise StorageFailed(f"the memory at {self._name} cannot be used: {self._said(error)}", way) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -206,6 +206,11 @@ class Server:
                 gone += self._connection.execute(delete, (*self._here, most)).rowcount
             return gone
 
+    def _said(self, error: BaseException) -> str:
+        """The first line of what a server or the driver says, which may quote the address."""
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return line.replace(self._address, self._name)
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
@@ -260,18 +265,3 @@ def _plain(text: str) -> str:
     """A text without accents and the one character that PostgreSQL keeps in no text."""
     parts = unicodedata.normalize("NFKD", text.replace("\0", " "))
     return "".join(each for each in parts if not unicodedata.combining(each))
-
-
-def _without_password(address: str) -> str:
-    """An address as it may be shown."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "an address that cannot be read"
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
-
-
-def _said(error: BaseException) -> str:
-    """The first line of what a server or the driver says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
