@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -210,16 +211,15 @@ def opened(prepare: Prepare, program: Path, folder: Path) -> Iterator[Scene]:
         scene.close()
 
 
-def prepare_of(program: Path) -> Prepare:
-    """The function ``prepare`` of a rehearsal."""
+def module_of(program: Path) -> ModuleType:
+    """A program as a module; that of a rehearsal has its ``prepare``."""
     spec = importlib.util.spec_from_file_location(f"rehearsal_{program.stem.replace('-', '_')}", program)
     if spec is None or spec.loader is None:
         raise FileNotFoundError(program)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    prepare: Prepare = module.prepare
-    return prepare
+    return module
 
 
 def rehearse(prepare: Prepare, file: str) -> None:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 from serving import awaited, serving
 from workbench import ROOT, environment, planrunner
 
+from planrunner.testing.rehearsal import module_of
 from planrunner.testing.scripted_model import ScriptedModel
 
 EXAMPLE = ROOT / "examples" / "mini-editor"
 WRITE = 'write "request=Write a page on Green Tea: growing, brewing"'
-
-
-def _replies() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mini_editor_replies", EXAMPLE / "replies.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -34,7 +26,7 @@ def editor(tmp_path: Path) -> Iterator[Path]:
     """The example in a folder of its own, with its scripted replies on a free port."""
     folder = tmp_path / "mini-editor"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".planrunner", "__pycache__"))
-    replies = _replies()
+    replies: Any = module_of(EXAMPLE / "replies.py")
     with ScriptedModel(replies.answer) as model:
         settings = folder / "planrunner.yaml"
         settings.write_text(settings.read_text().replace(str(replies.PORT), str(model.port)))

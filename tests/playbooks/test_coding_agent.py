@@ -3,30 +3,24 @@ are scripted."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import json
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from stage import Ran, Stage
 from workbench import ROOT
 
-from planrunner.testing.rehearsal import Scene, opened
+from planrunner.testing.rehearsal import module_of
 from planrunner.testing.scripted_model import Heard, ScriptedModel
 
 Json = Any
 Answer = Callable[[Heard], Json]
 Open = Callable[[Answer], tuple[Stage, ScriptedModel]]
 
-PROGRAM = ROOT / "plans" / "playbooks" / "rehearsals" / "coding-agent.py"
-spec = importlib.util.spec_from_file_location("coding_agent", PROGRAM)
-assert spec is not None and spec.loader is not None
-rehearsal = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(rehearsal)
+rehearsal: Any = module_of(ROOT / "plans" / "playbooks" / "rehearsals" / "coding-agent.py")
 rehearsal.FILES["pytest.ini"] = "[pytest]\naddopts = -p no:anyio -p no:hypothesispytest -p no:xdist\n"  # starts quicker
 
 RIGHT = {"durations.py": rehearsal.FILES["durations.py"].replace("max([", "sum([")}
@@ -59,20 +53,9 @@ class Coder:
 
 
 @pytest.fixture
-def coded(tmp_path: Path) -> Iterator[Open]:
+def coded(modelled: Callable[..., tuple[Stage, ScriptedModel]]) -> Open:
     """Opens the scene of the rehearsal with another model."""
-    with contextlib.ExitStack() as scenes:
-
-        def open_(answer: Answer) -> tuple[Stage, ScriptedModel]:
-            models: list[ScriptedModel] = []
-
-            def prepare(scene: Scene) -> None:
-                models.append(scene.model(answer))
-                rehearsal.project(scene)
-
-            return Stage(scenes.enter_context(opened(prepare, PROGRAM, tmp_path / "coding-agent"))), models[0]
-
-        yield open_
+    return partial(modelled, "coding-agent", rehearsal.project)
 
 
 def changed(stage: Stage) -> list[str]:

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from stage import Stage
 from workbench import ROOT
 
-from planrunner.testing.rehearsal import Scene, opened
+from planrunner.testing.rehearsal import module_of
 from planrunner.testing.scripted_model import Heard, ScriptedModel
 
 Json = Any
 Answer = Callable[[Heard], Json]
 Open = Callable[[Answer], tuple[Stage, ScriptedModel]]
 
-PROGRAM = ROOT / "plans" / "playbooks" / "rehearsals" / "refactor.py"
-spec = importlib.util.spec_from_file_location("refactor", PROGRAM)
-assert spec is not None and spec.loader is not None
-rehearsal = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(rehearsal)
+rehearsal: Any = module_of(ROOT / "plans" / "playbooks" / "rehearsals" / "refactor.py")
 rehearsal.FILES["pytest.ini"] = "[pytest]\naddopts = -p no:anyio -p no:hypothesispytest -p no:xdist\n"  # starts quicker
 
 EXTRACT, RETURN = rehearsal.STEPS
 
 
 @pytest.fixture
-def refactored(tmp_path: Path) -> Iterator[Open]:
+def refactored(modelled: Callable[..., tuple[Stage, ScriptedModel]]) -> Open:
     """Opens the scene of the rehearsal with another model."""
-    with contextlib.ExitStack() as scenes:
-
-        def open_(answer: Answer) -> tuple[Stage, ScriptedModel]:
-            models: list[ScriptedModel] = []
-
-            def prepare(scene: Scene) -> None:
-                models.append(scene.model(answer))
-                rehearsal.project(scene)
-
-            return Stage(scenes.enter_context(opened(prepare, PROGRAM, tmp_path / "refactor"))), models[0]
-
-        yield open_
+    return partial(modelled, "refactor", rehearsal.project)
 
 
 def proposing(step: str, *diffs: str) -> Answer:
