@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     in all, ``delay`` and ``max_delay`` in seconds."""
 
 
-EDITION = 9
+EDITION = 10
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
 allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop went
 another round after a missing value. Up to edition 3 a task whose call was not made counted as one that acted. Up to
