@@ -156,3 +156,16 @@ def without_password(address: str) -> str:
     except ValueError:
         return "an address that cannot be read"
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}" if parts.scheme else "what is not an address"
+
+
+def database_advice(said: str, named: str) -> str:
+    """What to do about an error of a PostgreSQL client. ``said`` is its text, ``named`` says what holds the address."""
+    if any(words in said for words in _UNREADABLE):
+        return f"correct the address in {named}; inside a value write `=` as `%3D`: `options=-csearch_path%3Dshop`"
+    if any(words in said for words in _REFUSED):
+        return f"the server refuses what {named} says"
+    return "try again when the server answers"
+
+
+_UNREADABLE = ("key/value separator", "invalid URI", "connection is bad: invalid", "percent-encoded")
+_REFUSED = ("authentication failed", "does not exist", "no pg_hba.conf entry")

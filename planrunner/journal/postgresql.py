@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors
 
 from planrunner.errors import Fenced, Hint, NextStep, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.escapes import without_password
+from planrunner.escapes import database_advice, without_password
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.records import (
     Answer,
@@ -137,7 +137,7 @@ class Connection:
                 if isinstance(error, errors.UniqueViolation):
                     raise
                 said = (str(error).strip().splitlines() or [type(error).__name__])[0].replace(self._address, self._name)
-                way = _going_on(run) if run else _after(said)
+                way = _going_on(run) if run else database_advice(said, "PLANRUNNER_JOURNAL")
                 raise StorageFailed(f"the journal at {self._name} cannot be used: {said}", way) from None
 
 
@@ -473,12 +473,6 @@ class TeamJournal(Records):
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
     """Rows of entries as the five lists of their columns."""
     return tuple([row[column] for row in rows] for column in range(5))
-
-
-def _after(said: str) -> str:
-    """What to do about what the server said before there was a run."""
-    refused = any(words in said for words in ("authentication failed", "does not exist", "no pg_hba.conf entry"))
-    return "the server refuses what PLANRUNNER_JOURNAL says" if refused else "try again when the server answers"
 
 
 def _going_on(run: str) -> Hint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from slow import ROOMS, SAMPLES, is_slow
@@ -60,3 +61,13 @@ def test_the_table_of_slow_tests_names_what_there_is() -> None:
         assert f"def {name.partition('[')[0].rpartition('::')[2]}" in (ROOT / "tests" / path).read_text(
             encoding="utf-8"
         )
+
+
+@pytest.mark.parametrize(
+    "page", sorted([ROOT / "README.md", *(ROOT / "docs" / "how-to").glob("*.md"), *(ROOT / "examples").rglob("*file")])
+)
+def test_no_page_installs_by_a_name_that_no_index_has(page: Path) -> None:
+    """What took the name on an index would be installed. Where planrunner is in place, an extra by name adds to it."""
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?:pip|pipx|uv tool) install (?:--\S+ )*[\"']?planrunner(?![\w\[]| @)", text)
+    assert "planrunner==" not in text and not re.search(r"install --upgrade [\"']?planrunner", text)

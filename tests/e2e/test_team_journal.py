@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pgvector
 import psycopg
 import pytest
 from serving import awaited, serving
-from workbench import environment, planrunner
+from workbench import ROOT, environment, planrunner
 
 Json = Any
 
@@ -178,6 +179,31 @@ def test_a_server_that_refuses_is_not_waited_for(tmp_path: Path, address: str) -
     done = member.call("runs")
     assert done.returncode == 11 and "does not exist" in done.stderr
     assert "the server refuses what PLANRUNNER_JOURNAL says" in done.stderr
+
+
+def test_an_address_that_cannot_be_read_is_corrected_and_no_server_is_waited_for(tmp_path: Path) -> None:
+    member = Member(tmp_path / "shop", "cy", "postgresql://cy:hush@127.0.0.1:1/plans?options=-csearch_path=shop")
+    done = member.call("runs")
+    assert done.returncode == 11 and "correct the address in PLANRUNNER_JOURNAL" in done.stderr
+    assert "%3D" in done.stderr and "try again" not in done.stderr and "hush" not in done.stderr
+
+
+def test_a_schema_of_a_database_is_the_journal_of_one_project(tmp_path: Path, address: str) -> None:
+    """Both pages that say how to name a schema print it in the form that the client reads."""
+    printed = [
+        re.search(r"`\?options=(-csearch_path\S+?)`?[ `]", (ROOT / "docs" / "how-to" / page).read_text())
+        for page in ("share-a-journal.md", "remember-things.md")
+    ]
+    assert printed[0] and printed[1] and printed[0][1] == "-csearch_path%3Dshop"
+    with psycopg.connect(address, autocommit=True) as connection:
+        for name in ("shop", "site"):
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+    for found in printed:
+        assert found and psycopg.conninfo.conninfo_to_dict(f"postgresql://u@h/d?options={found[1]}")
+    shop = Member(tmp_path / "shop", "ana", f"{address}&options={printed[0][1]}")
+    site = Member(tmp_path / "site", "ana", f"{address}&options={printed[0][1].replace('shop', 'site')}")
+    assert shop.call("exec", "ship", "--no-wait").returncode == 8
+    assert "ship" in shop.call("runs").stdout and "ship" not in site.call("runs").stdout
 
 
 def test_the_address_reaches_no_task(team: tuple[Member, Member]) -> None:

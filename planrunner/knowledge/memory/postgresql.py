@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors
 
 from planrunner.errors import StorageFailed
-from planrunner.escapes import without_password
+from planrunner.escapes import database_advice, without_password
 from planrunner.jsontext import read_json
 from planrunner.knowledge.memory.entries import (
     ANY,
@@ -89,8 +89,9 @@ class Server:
                 way = "install pgvector on the server, and let its administrator call `CREATE EXTENSION vector`"
                 raise StorageFailed(f"the memory at {self._name} cannot be made: {self._said(error)}", way) from None
             except (psycopg.Error, OSError) as error:
-                way = "nothing was written; try again when the server answers"
-                raise StorageFailed(f"the memory at {self._name} cannot be used: {self._said(error)}", way) from None
+                said = self._said(error)
+                way = f"nothing was written; {database_advice(said, 'the settings of this memory')}"
+                raise StorageFailed(f"the memory at {self._name} cannot be used: {said}", way) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
