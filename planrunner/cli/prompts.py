@@ -79,7 +79,7 @@ def _head(document: dict[str, Json]) -> str:
     if document["origin"] == "outside":
         return f"A plan from outside the project wants to run.{changed}"
     if document["origin"] == "drafted":
-        return f"A drafted plan wants to run.{changed}"
+        return f"A plan with text from outside wants to run.{changed}"
     if document["outside"]:
         return "A plan of the project wants to act outside of it."
     return "A plan of the project wants to run, and the policy asks first."

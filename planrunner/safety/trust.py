@@ -5,7 +5,8 @@ outside every project.
 A record holds path, digest and text of what was trusted. It counts where the digest still is what it was, and where
 no other user could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
 kind is nothing as another: a plan that was looked at may not be executed as a plugin. A record of the kind ``draft``
-gives nothing: it takes from a file of the project that it runs without a question.
+gives nothing: it is the mark of a plan file whose text came from outside, and takes from it that it runs without a
+question.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
-from planrunner.fileio import replace_file
+from planrunner.fileio import read_regular, replace_file
 from planrunner.safety.project import FILE, read_data, read_settings
+from planrunner.syntax.limits import MAX_TEXT
 
 Json = Any
 TrustState = Literal["trusted", "changed", "untrusted"]
@@ -34,12 +36,16 @@ _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-
 
 
 class Record(NamedTuple):
-    """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970)."""
+    """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970). Of a mark ``why``
+    says in words where the text came from, and ``before`` is the digest of what the file held before, empty for a new
+    one."""
 
     path: str
     sha256: str
     text: str
     at: float
+    why: str = ""
+    before: str = ""
 
 
 def trust_folder() -> str:
@@ -83,8 +89,11 @@ def records(kind: Kind) -> list[Record]:
 
 def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
     """Trust this text of the file from now on. Raises StorageFailed where that cannot be kept safely."""
-    folder, place = trust_folder(), _place(path, kind)
-    record = Record(_real(path), digest(text), text.decode("utf-8", "surrogateescape"), time.time())
+    _keep(Record(_real(path), digest(text), text.decode("utf-8", "surrogateescape"), time.time()), kind)
+
+
+def _keep(record: Record, kind: Kind) -> None:
+    folder, place = trust_folder(), _place(record.path, kind)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_own(os.stat(folder)):
@@ -95,15 +104,37 @@ def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
         raise StorageFailed(f"trust cannot be kept in `{folder}`: {error.strerror or error}") from error
 
 
-def mark_drafted(path: str, text: bytes) -> None:
-    """Note that planrunner or a model wrote a plan file: whatever the file holds from now on runs only as a person
-    allows it. Raises StorageFailed where that cannot be kept safely."""
-    trust(path, text, "draft")
+DRAFTED = "it was drafted for a goal"
+"""Why a plan that planrunner or a model wrote for a person waits for one."""
 
 
-def why_drafted(path: str) -> str:
-    """Why a plan file of the project needs the word of a person, in words; empty for one that a person wrote."""
-    return "it was drafted for a goal" if trusted(path, "draft") is not None else ""
+def mark(path: str, text: bytes, why: str, before: str | None = None) -> None:
+    """Note that a plan file gets text from outside: whatever it holds from now on runs only as a person allows it,
+    unless it is again what it was ``before`` (the digest of that, empty for nothing; None: what it holds now). ``why``
+    says in words where the text came from. Raises StorageFailed where that cannot be kept safely."""
+    earlier = trusted(path, "draft")
+    if earlier is not None:
+        before = earlier.before
+    elif before is None:
+        before = _digest_of(path)
+    content = text.decode("utf-8", "surrogateescape")
+    _keep(Record(_real(path), digest(text), content, time.time(), why, before), "draft")
+
+
+def why_marked(path: str, sha256: str = "") -> str:
+    """Why a plan file of the project needs the word of a person, in words; empty for one that a person wrote, and for
+    one that holds again what it held before text from outside came. ``sha256`` is the digest of what was read of it."""
+    record = trusted(path, "draft")
+    if record is None or (record.before and record.before == (sha256 or _digest_of(path))):
+        return ""
+    return record.why or DRAFTED
+
+
+def _digest_of(path: str) -> str:
+    try:
+        return digest(read_regular(path, MAX_TEXT + 1))
+    except OSError:
+        return ""
 
 
 def untrust(path: str, kind: Kind = "plugin") -> bool:
@@ -125,7 +156,7 @@ def _read(place: str) -> Record | None:
             if not _is_own(os.fstat(descriptor)) or not _is_own(os.stat(trust_folder())):
                 return None
             kept = json.load(file)
-        record = Record(*(kept[field] for field in Record._fields))
+        record = Record(**{field: kept[field] for field in Record._fields if field in kept})
         return record if record.sha256 == digest(_bytes(record.text)) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

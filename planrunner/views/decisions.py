@@ -135,7 +135,7 @@ def _allowed(event: RunStarted | RunResumed) -> Iterator[tuple[str, str, str]]:
         return
     trust = event.environment.get("trust") or {}
     if trust.get("origin") in ("outside", "drafted"):
-        which = "from outside the project" if trust["origin"] == "outside" else "that was drafted"
+        which = "from outside the project" if trust["origin"] == "outside" else "with text from outside"
         yield "trust", str(trust.get("by") or ""), f"allowed a plan {which}"
     if off := (event.environment.get("sandbox") or {}).get("off"):
         yield "sandbox", str(off.get("by", "")), "started the run without a sandbox"

@@ -35,7 +35,8 @@ def _rows(document: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     yield "plan", [f"{item(document['plan'])} with {plural(document['tasks'], 'task')}"]
     yield "file", [item(document["file"], LONGEST_PATH)]
     if document["why"]:
-        yield "origin", [f"{document['origin']}: {cut(_visible(document['why']), LONGEST_PATH, False)}"]
+        origin = "inside, with text from outside" if document["origin"] == "drafted" else document["origin"]
+        yield "origin", [f"{origin}: {cut(_visible(document['why']), LONGEST_PATH, False)}"]
     if document["subplans"]:
         yield "links to", _items(document["subplans"])
     yield "works in", [item(document["directory"], LONGEST_PATH)]

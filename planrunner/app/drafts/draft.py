@@ -26,7 +26,7 @@ from planrunner.plan.files import File
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_data
-from planrunner.safety.trust import mark_drafted
+from planrunner.safety.trust import DRAFTED, mark
 from planrunner.source import Source, notation_of
 
 Json = Any
@@ -167,7 +167,7 @@ def write_draft(made: Draft) -> str:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         if made.review is not None:
-            mark_drafted(path, data)
+            mark(path, data, DRAFTED)
         replace_file(path, data, 0o644)
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from None

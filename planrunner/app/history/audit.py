@@ -287,7 +287,7 @@ def _given(environment: dict[str, Json]) -> list[str]:
     result = []
     trust = environment.get("trust") or {}
     if trust.get("origin") in ("outside", "drafted"):
-        which = "a plan from outside the project" if trust["origin"] == "outside" else "a drafted plan"
+        which = "a plan from outside the project" if trust["origin"] == "outside" else "a plan with text from outside"
         result.append(f"{which}, allowed by {trust.get('by') or 'an unknown person'}")
     if environment.get("outside"):
         result.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import KnownPlan
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
-from planrunner.app.runs.setup import ReadyPlan, environment_of, prepare_plan
-from planrunner.errors import Denied, Hint, NextStep, NotFound, UsageError
+from planrunner.app.runs.setup import ReadyPlan, environment_of, linked_files, prepare_plan
+from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.escapes import escaped
 from planrunner.files.match import path_matches
 from planrunner.journal.memory import MemoryJournal
@@ -27,7 +27,7 @@ from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
-from planrunner.safety.trust import settings_text, trusted_home, why_drafted, why_outside
+from planrunner.safety.trust import settings_text, trusted_home, why_marked, why_outside
 
 Json = Any
 
@@ -52,11 +52,13 @@ class AdmissionRequest(NamedTuple):
 
 class Review(NamedTuple):
     """A plan as it is reviewed before it is trusted. ``summary`` is what it may do (see ``proof/powers.py``) with
-    its ``digest`` and ``origin``; ``text`` is what the digest is made of."""
+    its ``digest`` and ``origin``; ``text`` is what the digest is made of; ``file`` is the one that waits for a person:
+    the plan, or a marked one that it links to."""
 
     ready: ReadyPlan
     summary: dict[str, Json]
     text: bytes
+    file: str
 
 
 Origin = Literal["inside", "outside", "drafted"]
@@ -81,9 +83,9 @@ def review(
     ready = ready or read_uncached(path, registry or Registry(project=directory))
     look = KnownPlan(ready.plan, _values(ready.plan, params), ready.traits, environment_of(ready.env, directory))
     why = why_foreign(path, ready)
-    drafted = "" if why else why_drafted(path)
+    drafted, marked = ("", path) if why else marked_file(path, ready)
     settings = _settings_beside(directory) if why else b""
-    text = stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
+    text = _trusted_text(ready, settings)
     summary = {
         "format": FORMAT,
         "file": path,
@@ -97,7 +99,12 @@ def review(
         "env": list(ready.env),
         "settings": settings_powers(read_settings(directory).own) if settings else None,
     }
-    return Review(ready, summary, text)
+    return Review(ready, summary, text, marked)
+
+
+def _trusted_text(ready: ReadyPlan, settings: bytes = b"") -> bytes:
+    """What the digest is made of by which a plan is trusted."""
+    return stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
 
 
 def read_uncached(path: str, registry: Registry) -> ReadyPlan:
@@ -114,11 +121,38 @@ def why_foreign(path: str, ready: ReadyPlan) -> str:
 
 
 def _stray_file(path: str, ready: ReadyPlan, home: str = "") -> str:
-    folder = os.path.dirname(path)
-    for each in (path, *(os.path.join(folder, name) for name, _ in ready.files)):
+    for each in (path, *(file for file, _ in linked_files(path, ready))):
         if why := why_outside(each, find_project(None), home):
             return why if each == path else f"`{each}`, which it links to: {why}"
     return ""
+
+
+def marked_file(path: str, ready: ReadyPlan) -> tuple[str, str]:
+    """Why a plan waits for a person though it lies inside the project, and which file that is about: its own, or one
+    that it links to, with text from outside and not trusted by itself. Empty, and its own, for any other."""
+    if why := why_marked(path):
+        return why, path
+    for each, sha256 in linked_files(path, ready):
+        if (why := why_marked(each, sha256)) and not is_trusted(each):
+            return f"`{each}`, which it links to: {why}", each
+    return "", path
+
+
+def require_trusted_links(path: str, ready: ReadyPlan) -> None:
+    """Raises Denied for a plan that links to a file with text from outside that is not trusted by itself."""
+    for each, sha256 in linked_files(path, ready):
+        if (why := why_marked(each, sha256)) and not is_trusted(each):
+            hint = Hint("read it, then: ", NextStep("trust", each))
+            raise _no(f"`{path}` links to `{each}`, which is not trusted: {why}", hint, path)
+
+
+def is_trusted(path: str) -> bool:
+    """Whether a person trusts a plan file of the project as it is, with all that it links to."""
+    try:
+        ready = read_uncached(path, Registry(project=find_project(path)))
+    except PlanrunnerError:
+        return False  # with errors it runs nowhere
+    return trust.trust_state(path, _trusted_text(ready), "plan") == "trusted"
 
 
 def admit(
@@ -127,7 +161,7 @@ def admit(
     """The plan, and what the record of its run says of why it is trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
     ready = ready or read_uncached(request.path, registry)
-    strange = why_foreign(request.path, ready) or why_drafted(request.path)
+    strange = why_foreign(request.path, ready) or marked_file(request.path, ready)[0]
     if not request.digest and not strange and rule_for("inside") == "allow":
         allowed = _allowed(request)
         look = KnownPlan(ready.plan, _values(ready.plan, request.params), ready.traits, {})
@@ -200,14 +234,14 @@ def _by(request: AdmissionRequest, review: Review, rule: str, missing: list[dict
     if answer == "always":
         trust.trust(request.path, review.text, "plan")
     if answer not in ("once", "always"):
-        raise _refused(request, found, answer, missing)
+        raise _refused(request, review, answer, missing)
     return "asked"
 
 
 def _refused(
-    request: AdmissionRequest, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]
+    request: AdmissionRequest, review: Review, answer: Answer, missing: list[dict[str, str]]
 ) -> Denied:
-    show = NextStep("trust", request.path)
+    found, show = review.summary, NextStep("trust", review.file)
     if answer == "no":
         return _no(f"`{request.path}` was not run: you did not allow it", Hint(show, " shows it again"), request.path)
     reasons = (

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import Revisions, begun, stored_plan
-from planrunner.app.people.admission import Ask
+from planrunner.app.people.admission import Ask, require_trusted_links
 from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.tasks import widened
 from planrunner.app.runs.control import answer_waiting
@@ -221,12 +221,15 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
 
 def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
     """The plan, and what the record says of why it is trusted. One that the run proposed runs by the same
-    permission as the plan before it: it was shown before it was accepted, and may act nowhere else."""
+    permission as the plan before it: it was shown before it was accepted, and may act nowhere else. What it links to was
+    not shown."""
     if request.text is None:
         asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
         return admitted_plan(asked, MemoryJournal(), registry)
     kept = {name: value for name, value in state.environment.items() if name in ("trust", "outside")}
-    return prepare_plan(request.plan, MemoryJournal(), registry, request.text), {**kept, "proposed": True}
+    ready = prepare_plan(request.plan, MemoryJournal(), registry, request.text)
+    require_trusted_links(request.plan, ready)
+    return ready, {**kept, "proposed": True}
 
 
 # What refuses a revision

@@ -40,7 +40,7 @@ from planrunner.safety.project import (
     records_of,
 )
 from planrunner.safety.roster import read_roster
-from planrunner.safety.trust import why_drafted, why_outside
+from planrunner.safety.trust import why_marked, why_outside
 from planrunner.source import Source, Span, notation_of
 
 if TYPE_CHECKING:
@@ -245,13 +245,19 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
+def linked_files(path: str, ready: ReadyPlan) -> Iterator[tuple[str, str]]:
+    """The files that a plan links to, at whatever depth, each with its SHA-256."""
+    folder = os.path.dirname(path)
+    yield from ((os.path.join(folder, name), sha256) for name, sha256 in ready.files)
+
+
 def may_need_permission(path: str, ready: ReadyPlan) -> bool:
-    """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
-    the policy asks for one. Raises as ``read_data``."""
-    folder, project = os.path.dirname(path), find_project(None)
-    if why_drafted(path):
+    """Whether a plan of the project may need permission: it may act outside, it or a file that it links to holds text
+    from outside or lies elsewhere, or the policy asks for one. Raises as ``read_data``."""
+    project = find_project(None)
+    if ready.leaves_directory or why_marked(path):
         return True
-    if ready.leaves_directory or any(why_outside(os.path.join(folder, name), project) for name, _ in ready.files):
+    if any(why_marked(file, sha256) or why_outside(file, project) for file, sha256 in linked_files(path, ready)):
         return True
     return has_settings(project) and asks_inside(project)
 
