@@ -25,8 +25,8 @@ LONGEST = 2_000
 
 
 class Log:
-    """Writes lines. ``path`` is a file that is appended to, ``-`` for standard error; without one only warnings are
-    told, at standard error and in words. Raises UsageError for a file that cannot be written."""
+    """Writes lines. ``path`` is a file that is appended to, ``-`` for standard error; without one only warnings and
+    errors are written, to standard error and as text. Raises UsageError for a file that cannot be written."""
 
     def __init__(self, path: str | None) -> None:
         self._file: TextIO | None = _opened(path) if path else None
@@ -40,7 +40,8 @@ class Log:
         """Write one line."""
         if self._file is None:
             if level != "info":
-                sys.stderr.write(f"planrunner: {facts.get('message', event)}\n")
+                told = masked_data(facts)
+                sys.stderr.write(f"planrunner: {told.get('message', event)}\n{told.get('error', '')}")
                 sys.stderr.flush()
             return
         line = {"at": rfc3339(time.time()), "level": level, "event": event, **facts}
@@ -103,7 +104,7 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             more = {}
-            if record.exc_info and record.exc_info[0] is not None and self._log.is_kept:
+            if record.exc_info and record.exc_info[0] is not None:
                 more["error"] = "".join(traceback.format_exception(*record.exc_info))[-8 * LONGEST :]
             message = record.getMessage()[:LONGEST]
             self._log.write(record.levelname.lower(), "log", logger=record.name, message=message, **more)

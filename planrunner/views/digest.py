@@ -130,7 +130,7 @@ def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
     yield f"{head}: {counts_text(each.counts)} (run {run.run})" if each.counts else f"{head} (run {run.run})"
     for one in each.blockers:
         waited = "" if one.since is None else f" for {duration_text(max(0.0, now - one.since))}"
-        who = f" ({one.who})" if one.who else ""
+        who = f" ({harmless(one.who)})" if one.who else ""
         yield f"    waits{waited}: {one.name}  {cut(harmless(one.ask), _WIDEST)}{who}"
     for task, detail in each.failures[:5]:
         yield f"    failed: {task}  {cut(harmless(detail), _WIDEST)}"

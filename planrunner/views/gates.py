@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from shlex import quote
 from typing import Any
 
 from planrunner.escapes import harmless
@@ -155,7 +156,7 @@ def suggestion(asked: Wanted) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if all(sign.isalnum() or sign in "-_./@" for sign in name) else f"'{name}'"
+    return name if all(sign.isalnum() or sign in "-_./@" for sign in name) else harmless(quote(name))
 
 
 def gate_object(state: State, number: int) -> dict[str, Json]:
@@ -254,7 +255,7 @@ def waiting_text(gate: GateState, now: float) -> str:
     deciders = [f"role `{role}`" for role in gate.roles] + list(gate.people)
     who = " or ".join(deciders) or "anyone"
     starter = ", except the person who started the run" if gate.not_starter else ""
-    return " · ".join([*parts, f"{'needs' if deciders else 'decided by'} {who}{starter}"])
+    return harmless(" · ".join([*parts, f"{'needs' if deciders else 'decided by'} {who}{starter}"]))
 
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from serving import Served, awaited, make_project, serving
 
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import RunStarted
+from planrunner.service.logs import Log
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -94,3 +97,16 @@ def test_a_run_that_is_started_in_a_trace_belongs_to_it(served: Served) -> None:
         started = next(journal.entries(run)).event
     assert isinstance(started, RunStarted)
     assert started.environment["traceparent"] == given
+
+
+def test_without_a_log_a_fault_has_its_traceback_at_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Log(None).take_over()
+    try:
+        raise ValueError("what went wrong")
+    except ValueError as error:
+        logging.getLogger("planrunner.service").error("a fault of planrunner in GET /x", exc_info=error)
+    finally:
+        logging.getLogger().handlers.clear()
+    told = capsys.readouterr().err
+    assert told.startswith("planrunner: a fault of planrunner in GET /x\nTraceback (most recent call last):\n")
+    assert told.endswith("ValueError: what went wrong\n")

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import commands
 import pytest
-from workbench import ROOT
+from workbench import ROOT, plan
 
 from planrunner.app.history.state import begun
 from planrunner.journal.stores import open_journal
-from planrunner.machine.events import Entry
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, Outcome, RunStarted
+from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
@@ -28,6 +29,7 @@ from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, embedded_data, run_page
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.story import Story, owner_of, place_of
+from planrunner.views.page.timeline import _density
 
 PLANS = ("nested", "retries", "failure-handler", "rollback", "gate-rework", "foreach", "budgets", "rework")
 
@@ -93,6 +95,26 @@ def test_a_past_moment_shows_nothing_that_came_later(run: Path) -> None:
     assert all(seq > middle for seq in hidden)
     assert html.count("data-past") >= 1
     assert known or hidden
+
+
+def test_an_axis_of_years_of_waiting_has_the_labels_of_what_happened() -> None:
+    year = 365 * 86_400.0
+    scale = Scale(0.0, 10 * year, [(0, 10), (10 * year - 5, 10 * year)])
+    assert [tick.text for tick in scale.ticks()][1:] == ["+5 s", "+3649 d 23 h"]
+    assert len(scale.folds) == 1
+
+
+def test_attempts_one_after_the_other_are_never_counted_as_at_once() -> None:
+    state = State(plan(*[{"id": f"t{number}", "run": "work"} for number in range(300)]), "20231114-2200-abc123")
+    events: list[Event] = [RunStarted("digest", {}, 1)]
+    for number in range(300):
+        outcome = Outcome(exit_code=0)
+        events += [AttemptStarted(f"t{number}", 1, f"k{number}"), AttemptEnded(f"t{number}", 1, outcome)]
+    entries = [Entry(seq, 1_700_000_000.0 + seq // 2 * 0.001, event) for seq, event in enumerate(events, 1)]
+    story = Story(state).take(entries)
+    points, most = _density(story, range(300), Scale(entries[0].at, entries[-1].at + 60, []), entries[-1].at)
+    assert most == 1
+    assert points
 
 
 def test_idle_time_is_shortened_and_the_order_of_moments_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -44,7 +45,7 @@ class Scale:
         active = self.ended - self.began - sum(end - start for start, end in gaps)
         least = max(SHORTEST, active / 6)
         longest = sorted((gap for gap in gaps if gap[1] - gap[0] > least), key=lambda gap: gap[0] - gap[1])[:MOST]
-        folded = sorted(longest)
+        folded = self._folded = sorted(longest)
         real = self.ended - self.began - sum(end - start for start, end in folded)
         share = (100.0 - FOLD * len(folded)) / max(real, 1e-9)
         self._starts, self._edges = [self.began], [0.0]
@@ -72,8 +73,11 @@ class Scale:
         while (moment := self.began + count * step) < self.ended and len(ticks) < 2 * most:
             count += 1
             x = self.at(moment)
-            hidden = any(fold.x - 4 < x < fold.x + fold.width for fold in self.folds)
-            if not hidden and x >= last and x < 94:
+            places = zip(self.folds, self._folded, strict=True)
+            after = next((end for fold, (_, end) in places if fold.x - 4 < x < fold.x + fold.width), 0.0)
+            if after:
+                count = max(count, math.ceil((after - self.began) / step))
+            elif x >= last and x < 94:
                 ticks.append(Tick(x, f"+{_short(moment - self.began)}"))
                 last = x + 9
         return ticks

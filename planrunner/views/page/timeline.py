@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -102,20 +103,21 @@ def _density(story: Story, numbers: Iterable[int], scale: Scale, now: float) -> 
     for number in numbers:
         for piece in story.pieces.get(story.state.specs[number].id, ()):
             if piece.kind == "attempt":
-                changes.append((scale.at(piece.began), -1))
-                changes.append((scale.at(now if piece.ended is None else piece.ended), 1))
+                ended = now if piece.ended is None else piece.ended
+                changes.append((piece.began, 1))
+                changes.append((max(ended, math.nextafter(piece.began, math.inf)), -1))
     if not changes:
         return "", 0
-    changes.sort()  # at one place what begins comes before what ends
+    changes.sort()  # at one moment what ends comes before what begins
     bins, running = [0] * BINS, 0
     before = 0
-    for x, ends in changes:
-        place = min(BINS - 1, int(x * BINS / 100))
-        for between in range(before + 1, place + 1):
-            bins[between] = running
-        before = place
-        running -= ends
+    for moment, more in changes:
+        place = min(BINS - 1, int(scale.at(moment) * BINS / 100))
+        bins[before + 1 : place] = [running] * max(0, place - before - 1)
         bins[place] = max(bins[place], running)
+        running += more
+        bins[place] = max(bins[place], running)
+        before = place
     most = max(bins)
     width = 100 / BINS
     tops = [HEIGHT * (1 - each / most) for each in bins]
