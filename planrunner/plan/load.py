@@ -23,7 +23,9 @@ from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
+from planrunner.syntax.scalars import trap
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.syntax.yaml_errors import old_yaml
 
 
 class Capabilities(Protocol):
@@ -102,7 +104,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     if many is not None:
         return Loaded(None, arrange([*parsed.findings, many]), tree)
     found = schema.check(whole)
-    findings = [*parsed.findings, *found]
+    findings: list[Diagnostic] = [*parsed.findings, *found]
     if not isinstance(tree, Mapping):
         return Loaded(None, arrange(findings), whole)
     spelt = tree
@@ -110,6 +112,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
         spelt = canonical(mended)
     table, more = CapabilityTable(capabilities), _plugin_checks(capabilities)
     lowered = lower(spelt, links, table, project.roster)
+    findings = [_as_text(each, source) if each.span in lowered.worded else each for each in findings]
     said = {finding.span for finding in found}  # by the schema, of the same value in other words
     findings += [finding for finding in lowered.findings if finding.code != "PLAN006" or finding.span not in said]
     if len(lowered.plan.tasks) == 1 and lowered.plan.tasks[0].edges:
@@ -120,6 +123,14 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     findings += run(lowered.plan, source, table, more, lowered.subplans, project, before)
     faults = (each for each in findings if each.code != DENIED)
     return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree, sketch=lowered.plan)
+
+
+def _as_text(finding: Diagnostic, source: Source) -> Diagnostic:
+    """The finding of a parser about a number that is text here, because it is declared as it."""
+    if finding.code != "PLAN010":
+        return finding
+    raw = source.text[finding.span.start : finding.span.end]
+    return old_yaml(raw, raw, trap(raw), finding.span)
 
 
 def _misspelt(findings: Iterable[Diagnostic], text: str) -> dict[int, str]:

@@ -74,7 +74,9 @@ def _read(param: Param, value: Json, noun: str = "parameter") -> tuple[Json, str
     try:
         found = reader(value)
     except (ValueError, OverflowError, RecursionError):
-        return None, f"{noun} `{param.name}` takes {_WORDS[param.type]}, not {_shown(value)}"
+        quote = ": write it in quotes" if param.type == "string" and isinstance(value, float) else ""
+        kind = "the number " if quote else ""
+        return None, f"{noun} `{param.name}` takes {_WORDS[param.type]}, not {kind}{_shown(value)}{quote}"
     if param.choices and found not in [_quiet(reader, choice) for choice in param.choices]:
         listed = ", ".join(str(choice) for choice in param.choices)
         return None, f"{noun} `{param.name}` takes one of {listed}, not {_shown(value)}"
@@ -99,8 +101,8 @@ def _any(value: Json) -> Json:
 def _string(value: Json) -> Json:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or value is None or isinstance(value, (list, dict)):
-        raise ValueError
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError  # of a number with a point or an exponent the digits that were written are lost: `1.10` is 1.1
     return str(value)
 
 

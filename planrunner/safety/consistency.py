@@ -23,6 +23,7 @@ from planrunner.safety.settings import joined, overlaid, unknown_profile
 from planrunner.safety.timetables import cron_fault, zone_fault
 from planrunner.source import Span
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
+from planrunner.syntax.yaml_errors import other_digits
 
 if TYPE_CHECKING:
     from planrunner.safety.settings import Part
@@ -292,6 +293,7 @@ def _trigger(name: str, body: Node, known: dict[str, Names], directory: str) -> 
         if kinds[:1] != [kind]:
             yield from _without_effect(body, keys, f"{whose} has no `{kind}`")
     yield from _plan(whose, _value(body, "plan"), directory)
+    yield from other_digits(_value(body, "params"))
     for key, fault in (("cron", cron_fault), ("timezone", zone_fault)):
         node = _value(body, key)
         if isinstance(node, Scalar) and isinstance(node.value, str) and (wrong := fault(node.value)):

@@ -21,12 +21,13 @@ from planrunner.syntax.limits import (
     too_deep,
     too_large,
 )
-from planrunner.syntax.scalars import Unusable, resolve
+from planrunner.syntax.scalars import Unusable, resolve, word
 from planrunner.syntax.tree import Mapping, Node, Parsed, Plain, Scalar, Sequence
 
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:([\[\]{},:])|("[^"\\\x00-\x1f]*"|")|"""
-    r"""(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null)(?!\w)))"""
+    rf"""({_NUMBER}(?![\w.+-])|(?:true|false|null)(?!\w)))"""
 )
 _SPACE = re.compile(r"[ \t\r\n]*")
 _OTHER = re.compile(r"[^\s,\[\]{}:\"]+")
@@ -232,10 +233,15 @@ def _value(node: Node, indent: str, column: int) -> str:
 
 def _line(node: Node) -> str:
     if isinstance(node, Scalar):
-        return dumps(node.value, ensure_ascii=False)
+        return word(node) if _is_number(node) else dumps(node.value, ensure_ascii=False)  # type: ignore[return-value]
     if isinstance(node, Sequence):
         return f"[{', '.join(_line(item) for item in node.items)}]"
     return f"{{{', '.join(f'{_name(key)}: {_line(value)}' for key, value in node.entries)}}}"
+
+
+def _is_number(node: Scalar) -> bool:
+    """Whether a number is written as JSON writes one: then its digits stay."""
+    return re.fullmatch(_NUMBER, node.raw) is not None and not isinstance(node.value, str)
 
 
 def _name(key: Scalar) -> str:

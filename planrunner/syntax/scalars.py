@@ -209,13 +209,13 @@ def quoted(text: str) -> str:
 
 
 def word(node: Scalar) -> str | None:
-    """A null, boolean or number as written; None for a string."""
+    """A null, boolean or number as written, which may be declared text; None for a string."""
     value = node.value
     if isinstance(value, str):
         return None
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    if not node.style and not trap(node.raw) and _says(node.raw, value):
+    if not node.style and _says(node.raw, value):
         return node.raw
     if isinstance(value, int):
         return str(value)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.source import Span
 from planrunner.syntax.limits import find_unreadable
-from planrunner.syntax.tree import Plain
+from planrunner.syntax.tree import Mapping, Node, Plain, Scalar
 
 
 def old_yaml(text: str, value: Plain, mistaken: str, span: Span) -> Diagnostic:
@@ -20,11 +20,22 @@ def old_yaml(text: str, value: Plain, mistaken: str, span: Span) -> Diagnostic:
         return Diagnostic(
             "PLAN010", f"`{text}` is text here, but {mistaken} for older YAML readers", span, fix=fix, help="quote it"
         )
-    fix = Fix(f"write {value}", (Edit(span, str(value)),))
+    fix = Fix("quote it", (Edit(span, f'"{text}"'),), safe=False)
     help = f'write {value}, or "{text}" if text is meant'
     return Diagnostic(
         "PLAN010", f"`{text}` is {value} here, but {mistaken} for older YAML readers", span, fix=fix, help=help
     )
+
+
+def other_digits(tree: Node | None) -> Iterator[Diagnostic]:
+    """Whole numbers among the values of a mapping that are written in another way than they are shown, such as
+    ``0012345`` and ``0x1F``: where the type that a plan declares is not known yet, they may be meant as text."""
+    for _, node in tree.entries if isinstance(tree, Mapping) else ():
+        if not isinstance(node, Scalar) or node.style or type(node.value) is not int:
+            continue
+        if node.raw.removeprefix("+") != str(node.value):
+            help = f'write {node.value}, or "{node.raw}" if text is meant'
+            yield Diagnostic("PLAN006", f"`{node.raw}` reads as the number {node.value}", node.span, help=help)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -157,7 +157,8 @@ def test_words_that_older_readers_misread_are_warned_about(word: str) -> None:
     assert finding.fix is not None
     fixed = f"key: {finding.fix.edits[0].text}\n"
     assert findings(fixed) == ()
-    assert value(finding.fix.edits[0].text) == value(word)
+    assert value(finding.fix.edits[0].text) == word
+    assert finding.fix.safe == (value(word) == word)
 
 
 def test_a_key_that_older_readers_misread_is_warned_about_but_on_is_a_word_of_the_language() -> None:

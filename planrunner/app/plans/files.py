@@ -15,6 +15,7 @@ from planrunner.plan.load import read_plan
 from planrunner.source import Source, notation_of
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Scalar, to_json
+from planrunner.syntax.yaml_errors import other_digits
 
 Json = Any
 
@@ -145,6 +146,8 @@ def read_params(path: str) -> tuple[tuple[str, Json], ...]:
         raise PlanInvalid(f"`{path}` does not parse", source, parsed.findings)
     if not isinstance(parsed.tree, Mapping):
         raise UsageError(f"`{path}` must hold a mapping of names to values")
+    if unclear := tuple(other_digits(parsed.tree)):
+        raise PlanInvalid(f"`{path}` has a number whose digits would change", source, unclear)
     data = to_json(parsed.tree)
     assert isinstance(data, dict)
     return tuple(data.items())

@@ -17,10 +17,11 @@ from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.fileio import replace_file
 from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import Roster, Unknown, granted, tool_names
-from planrunner.plan.canonical import ordered
+from planrunner.plan.canonical import canonical, ordered
 from planrunner.plan.files import File, decode
 from planrunner.plan.fixes import apply
 from planrunner.plan.load import Capabilities, CapabilityTable, Loaded, load, named
+from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
@@ -188,6 +189,19 @@ def convert_text(file: File, notation: Notation) -> str:
     return _written(file, notation, even=notation == "json")
 
 
+def _write_texts(tree: MappingNode) -> None:
+    """Make numbers that are declared as text texts: JSON cannot write ``0012345``. The tree is the caller's own."""
+    worded = lower(canonical(tree)).worded
+    waiting: list[Node] = [tree]
+    for node in waiting:
+        if isinstance(node, MappingNode):
+            waiting += [value for _, value in node.entries]
+        elif isinstance(node, SequenceNode):
+            waiting += node.items
+        elif node.span in worded and not node.anchor:
+            node.value = node.raw
+
+
 def _written(file: File, notation: Notation, even: bool = False) -> str:
     source = file.source
     if file.findings:
@@ -200,6 +214,8 @@ def _written(file: File, notation: Notation, even: bool = False) -> str:
     if isinstance(tree, MappingNode):
         tree = ordered(tree)
     if even:
+        if isinstance(tree, MappingNode):
+            _write_texts(tree)
         _lay_out(tree, set())
     return write(tree, notation, comments)
 

@@ -25,6 +25,7 @@ from planrunner.source import Source, Span
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar, Sequence, to_json
+from planrunner.syntax.yaml_errors import other_digits
 
 Json = Any
 
@@ -255,6 +256,7 @@ class _Reader:
             span=name.span,
         )
         if names is not None:
+            self.findings += other_digits(self._node(node, "params"))
             self.findings += names.params(case.params, self._node(node, "params") or name)
         expect = node.get("expect")
         if isinstance(expect, MappingNode):

@@ -165,6 +165,14 @@ def check_params(low: Lowering, word: str, plan: Plan, node: Node | None, place:
             low.report("PLAN114", f"the subplan `{word}` needs the parameter `{param.name}`", place, help_)
 
 
+def params(low: Lowering, plan: Plan | None, node: Node) -> Any:
+    """The values that a task gives a subplan, read by the types that its plan declares."""
+    types = {param.name: param.type for param in plan.params} if plan is not None else {}
+    if not isinstance(node, Mapping):
+        return values.data(node)
+    return {str(key.value): values.declared(low, value, types.get(str(key.value), "")) for key, value in node.entries}
+
+
 def _unknown(word: str, name: str, known: dict[str, Param], key: Scalar) -> tuple[str, Span, str]:
     near = nearest(name, known)
     way = meant(near)
@@ -174,7 +182,7 @@ def _unknown(word: str, name: str, known: dict[str, Param], key: Scalar) -> tupl
 
 
 def _check_value(low: Lowering, param: Param, node: Node) -> None:
-    value = values.data(node)
+    value = values.declared(low, node, param.type)
     if is_template(value):
         return
     _, problem = misfit(param._replace(default=value))

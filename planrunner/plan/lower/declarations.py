@@ -64,7 +64,7 @@ def fields(low: Lowering, node: Node) -> tuple[Param, ...]:
         return ()
     result = []
     for key, value in node.entries:
-        param = _param(key, value)
+        param = _param(low, key, value)
         computed = any(isinstance(choice, str) and "{{" in choice for choice in param.choices)
         kind, problem = misfit(param._replace(choices=()) if computed else param)
         default = value.get("default") if isinstance(value, Mapping) else value
@@ -89,12 +89,12 @@ def _check_choices(low: Lowering, param: Param, node: Node | None) -> None:
     for item in node.items if isinstance(node, Sequence) else ():
         if "{{" in values.text(item):
             continue
-        _, problem = misfit(param._replace(default=values.data(item), choices=()))
+        _, problem = misfit(param._replace(default=values.declared(low, item, param.type), choices=()))
         if problem:
             low.report("PLAN005", f"the choice does not fit: {problem}", item.span)
 
 
-def _param(key: Scalar, node: Node) -> Param:
+def _param(low: Lowering, key: Scalar, node: Node) -> Param:
     """A declaration, or (for anything but a mapping) the type alone, where it is the name of one, else the default."""
     if not isinstance(node, Mapping):
         default = values.data(node)
@@ -102,12 +102,13 @@ def _param(key: Scalar, node: Node) -> Param:
             return Param(str(key.value), _type_word(default), None, True, span=key.span)
         return Param(str(key.value), _type_of(default), default, default is None, span=key.span)
     parts = {str(name.value): value for name, value in node.entries if name.value in _PARAM_KEYS}
-    default = values.data(parts["default"]) if "default" in parts else None
+    kind = _type_word(values.text(parts["type"])) if "type" in parts else ""
+    default = values.declared(low, parts["default"], kind) if "default" in parts else None
     required = values.truth(parts["required"]) if "required" in parts else None
-    choices = values.data(parts["choices"]) if "choices" in parts else None
+    choices = values.declared(low, parts["choices"], kind) if "choices" in parts else None
     return Param(
         str(key.value),
-        _type_word(values.text(parts["type"])) if "type" in parts else _type_of(default),
+        kind or _type_of(default),
         default,
         "default" not in parts if required is None else required,
         values.text(parts["description"]) if "description" in parts else "",
@@ -127,30 +128,31 @@ def _type_of(value: Any) -> str:
     return {bool: "bool", int: "int", float: "number", list: "list", dict: "map"}.get(type(value), "any")
 
 
-def outputs(node: Node) -> tuple[Output, ...]:
+def outputs(low: Lowering, node: Node) -> tuple[Output, ...]:
     """A mapping from name to declaration, or a list of files (each named as its path)."""
     if isinstance(node, Mapping):
-        return tuple(_output(str(key.value), value, key.span) for key, value in node.entries)
+        return tuple(_output(low, str(key.value), value, key.span) for key, value in node.entries)
     if isinstance(node, Sequence):
-        return tuple(output for item in node.items if (output := _listed_output(item)))
+        return tuple(output for item in node.items if (output := _listed_output(low, item)))
     return ()
 
 
-def _listed_output(node: Node) -> Output | None:
+def _listed_output(low: Lowering, node: Node) -> Output | None:
     if isinstance(node, Mapping):
         name = node.get("name")
-        return _output(values.text(name), node, name.span) if name is not None else None
+        return _output(low, values.text(name), node, name.span) if name is not None else None
     path = values.text(node)
     return Output(path, "any", None, path, span=node.span) if path else None
 
 
-def _output(name: str, node: Node, span: Span) -> Output:
+def _output(low: Lowering, name: str, node: Node, span: Span) -> Output:
     if isinstance(node, Mapping):
         parts = {str(key.value): value for key, value in node.entries}
+        kind = _type_word(values.text(parts["type"])) if "type" in parts else "any"
         return Output(
             name,
-            _type_word(values.text(parts["type"])) if "type" in parts else "any",
-            _template(values.data(parts["value"])) if "value" in parts else None,
+            kind,
+            _template(values.declared(low, parts["value"], kind)) if "value" in parts else None,
             values.text(parts["path"]) if "path" in parts else "",
             values.text(parts["description"]) if "description" in parts else "",
             span,

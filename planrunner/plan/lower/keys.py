@@ -215,7 +215,7 @@ def _needs(draft: Draft, field: str, node: Node) -> None:
 
 
 def _outputs(draft: Draft, field: str, node: Node) -> None:
-    draft.fields[field] = declarations.outputs(node)
+    draft.fields[field] = declarations.outputs(draft.low, node)
     declarations.check_types(draft.low, node)
 
 

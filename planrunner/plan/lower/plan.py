@@ -30,6 +30,8 @@ class Lowered(NamedTuple):
     plan: Plan
     findings: tuple[Diagnostic, ...]
     subplans: tuple[Plan, ...] = ()
+    worded: frozenset[Span] = frozenset()
+    """Places of numbers that are declared to be text."""
 
 
 def lower(
@@ -46,7 +48,7 @@ def lower(
     start.capabilities, start.roster = capabilities, roster
     links.declare(tree.get("subplans"), lambda name, node: _plan(node, start, name))
     plan = _plan(tree, start, "")
-    return Lowered(plan, tuple(findings), links.make_all())
+    return Lowered(plan, tuple(findings), links.make_all(), frozenset(start.worded))
 
 
 def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
@@ -182,7 +184,7 @@ KEYS = (
     Key("memory", noted=True),
     Key("hypotheses", hypotheses.declared, inside="hypotheses"),
     Key("reflect"),
-    Key("outputs", _alone(declarations.outputs)),
+    Key("outputs", declarations.outputs),
     Key("artifacts", _alone(declarations.artifacts)),
     Key("gates"),
     Key("services", inside="services"),

@@ -12,7 +12,7 @@ from planrunner.plan.agents import PLANNING
 from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
-from planrunner.plan.lower.actions import check_params, linked
+from planrunner.plan.lower.actions import check_params, linked, params
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
 from planrunner.plan.lower.keys import CRITERIA, Draft, computes
@@ -156,7 +156,7 @@ def _finish_action(draft: Draft) -> None:
         _subplan(draft, nodes["subplan"])
     if "params" in nodes:
         if isinstance(nodes.get("subplan"), Scalar):
-            fields["params"] = values.data(nodes["params"])
+            fields["params"] = params(low, fields.get("sub"), nodes["params"])
         else:
             inside = "steps inside a task read the names around them" if "subplan" in nodes else ""
             help_ = inside or "inputs of a capability are `with`"
@@ -317,6 +317,8 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
     if at_bound is not None and until is None:
         message = "`at_bound` has no effect without `until`: the loop goes through all its rounds"
         draft.low.report("PLAN004", message, at_bound.span, "add `until: …`, or take `at_bound` out")
+    if carry is not None:
+        flow.check_numbers(draft.low, carry)
     return Loop(
         -1 if most is not None and values.whole(most) is None else _number(most),  # 0 without a bound
         condition(draft.low, until) if until is not None else None,

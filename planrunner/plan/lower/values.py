@@ -40,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("inside", "params", "reached", "reflections", "roster"),
+        *("inside", "params", "reached", "reflections", "roster", "worded"),
     )
 
     def __init__(
@@ -71,13 +71,15 @@ class Lowering:
         """Whether these tasks are inside another one, and not in a plan itself."""
         self.reached: set[str] = set()
         """The capabilities among them that something calls."""
+        self.worded: set[Span] = set()
+        """Places of numbers that are text, because they are declared as it."""
         self._known: dict[frozenset[str], frozenset[str]] = {}
 
     def scope(self, ids: frozenset[str], names: frozenset[str] = frozenset()) -> Lowering:
         """The same findings with other ids: the tasks of a loop or a subplan see each other, and ``names`` more."""
         inner = Lowering(self.findings, ids, self.links, self.names | names)
         inner.params, inner.capabilities, inner.roster = self.params, self.capabilities, self.roster
-        inner.inputs, inner.reached = self.inputs, self.reached
+        inner.inputs, inner.reached, inner.worded = self.inputs, self.reached, self.worded
         return inner
 
     def with_defaults(self, uses: str, inputs: Json) -> Json:
@@ -146,6 +148,19 @@ def whole(node: Node) -> int | None:
 
 def data(node: Node) -> Json:
     return to_json(node)
+
+
+def declared(low: Lowering, node: Node, kind: str) -> Json:
+    """The data of a value of a declared type. A number under ``string`` is the text that was written: ``1.10`` is a
+    version, ``4913e68`` a commit, ``0012345`` a serial number. Lists hold such values (``choices``)."""
+    if kind != "string" or isinstance(node, Mapping):
+        return to_json(node)
+    if isinstance(node, Sequence):
+        return [declared(low, item, kind) for item in node.items]
+    if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+        return node.value
+    low.worded.add(node.span)
+    return plain_text(node)
 
 
 def pairs(node: Node) -> tuple[tuple[str, str], ...]:
