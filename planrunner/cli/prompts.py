@@ -21,6 +21,7 @@ from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project
+from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
 from planrunner.machine.requests import Vote, turned_away
@@ -206,7 +207,7 @@ def _field_prompt(field: dict[str, Json]) -> str:
     if field.get("choices"):
         kind = "one of " + ", ".join(map(str, field["choices"]))
     about = f": {field['description']}" if field.get("description") else ""
-    default = f" [{field['default']}]" if "default" in field else "" if field.get("required") else " [nothing]"
+    default = f" [{as_text(field['default'])}]" if "default" in field else "" if field.get("required") else " [nothing]"
     return harmless(f"{field['name']} ({kind}){about}{default}: ")
 
 

@@ -71,7 +71,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
     if written.form:
-        asked["form"] = [_field(field._asdict(), scope) for field in written.form]
+        asked["form"] = [_field(field._asdict(), scope, state.edition) for field in written.form]
     looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
     if words and (model := llm_judge(state, stage)):
         looks.append({"kind": KIND, "name": model})
@@ -207,9 +207,15 @@ def _options(written: Sequence[Option], scope: Scope) -> list[dict[str, Json]]:
     return [{key: _filled("options", value, scope) for key, value in each.items() if value} for each in fields]
 
 
-def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
+def _field(field: dict[str, Json], scope: Scope, edition: int) -> dict[str, Json]:
+    """A field as it is shown, without the keys that say nothing. A default says something unless it is null: ``false``,
+    0 and an empty text are values."""
     field.pop("span")
-    filled = {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+    filled = {
+        key: _filled("form", value, scope)
+        for key, value in field.items()
+        if value not in (None, "", (), False) or (key == "default" and value is not None and edition > 9)
+    }
     if "choices" in filled:
         filled["choices"] = _choices(str(field["name"]), plain(filled["choices"]))
     return filled

@@ -13,7 +13,7 @@ from planrunner.machine.state import State, TaskState, Tried
 from planrunner.plan.agents import OF_A_CONVERSATION
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
-from planrunner.plan.expressions.values import MissingName, Undecided
+from planrunner.plan.expressions.values import Absent, MissingName, Undecided
 from planrunner.plan.model import Expression, Output, Param, Plan, Task
 
 
@@ -277,8 +277,8 @@ class TasksScope:
         record = task_record(self._state, number, self._overlay)
         if task_state.inner is not None and task_state.inner.kind == "items":
             record["items"] = _items(self._state, task_state.inner, self._overlay)
-            if not task_state.inner.size:
-                record["outputs"] = _OfNoItems(record["outputs"])
+            if _nothing_given(self._state, task_state.inner, self._overlay):
+                record["outputs"] = _OfItems(record["outputs"], task_state.inner.size)
         return record
 
 
@@ -291,15 +291,29 @@ def numbered(state: State, frame: Frame, name: str) -> int | None:
         frame = state.tasks[frame.owner].frame
 
 
-class _OfNoItems(dict[str, "Json"]):
-    """The outputs of a fan-out over nothing: a list without items under every name, since only an item would say which
-    outputs it gives."""
+def _nothing_given(state: State, frame: Frame, overlay: Overlay) -> bool:
+    """Whether no item of a fan-out has completed, so that nothing says which outputs an item gives."""
+    if not frame.size:
+        return True
+    numbers = range(frame.first, frame.first + frame.size)
+    return state.edition > 9 and all(
+        overlay.get(number, state.tasks[number]).dependency_outcome not in ("", "completed") for number in numbers
+    )
+
+
+class _OfItems(dict[str, "Json"]):
+    """The outputs of a fan-out without a completed item: under every name a list with null for each item, since only a
+    completed item would say which outputs it gives."""
+
+    def __init__(self, given: Mapping[str, Json], size: int) -> None:
+        super().__init__(given)
+        self._size = size
 
     def __contains__(self, name: object) -> bool:
         return True
 
     def __missing__(self, name: str) -> list[Json]:
-        return []
+        return [None] * self._size
 
 
 def _items(state: State, frame: Frame, overlay: Overlay) -> list[dict[str, Json]]:
@@ -313,9 +327,12 @@ def _items(state: State, frame: Frame, overlay: Overlay) -> list[dict[str, Json]
 def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     task_state = overlay.get(number, state.tasks[number])
+    outputs = _with_units(outputs_of(task_state), _types_of_outputs(state, number))
+    if not outputs and state.edition > 9 and task_state.dependency_outcome and task_state.status in _NOT_RUN:
+        outputs = Absent()
     record: dict[str, Json] = {
         "status": status_of(task_state),
-        "outputs": _with_units(outputs_of(task_state), _types_of_outputs(state, number)),
+        "outputs": outputs,
         "attempts": task_state.attempts,
         "reason": task_state.detail,
         "failure": task_state.failure,
@@ -324,6 +341,10 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
     if task_state.outcome is not None:
         record.update(attempt_record(task_state))
     return record
+
+
+_NOT_RUN = frozenset({"skipped", "omitted", "cancelled"})
+"""Statuses of tasks that give no outputs."""
 
 
 def status_of(task_state: TaskState) -> str:

@@ -110,10 +110,12 @@ class _Command:
         return Task(name, command=text, span=self._pending.node.span)
 
     def lists(self) -> dict[str, str]:
-        """The first output that is a list, of each result that has one."""
+        """The first output that is a list, of each result that has one; empty for a result whose outputs its call alone
+        knows."""
         found = {name: outputs_of(result.capability) for name, result in self._values.results.items()}
         firsts = {name: [each.name for each in outputs if each.type == "list"] for name, outputs in found.items()}
-        return {name: names[0] for name, names in firsts.items() if names}
+        open_ = {name: "" for name, result in self._values.results.items() if result.capability.open_outputs}
+        return open_ | {name: names[0] for name, names in firsts.items() if names}
 
     def _report(self, error: CommandError) -> None:
         self._low.report(error.code, error.message, self._places.span(error.start, error.end), error.help)
@@ -238,7 +240,8 @@ Tree = Any
 
 def about_lists(task: Task, lists: Mapping[str, str]) -> Task:
     """The task with its own criteria asking whether the first list of a result is empty where they ask it of the whole
-    result; ``lists`` names that output for each result that has one."""
+    result; ``lists`` names that output for each result that has one. A result whose outputs are not declared is empty
+    where all that it has is: ``[]`` of a script is ``{"value": []}``."""
     if not lists:
         return task
     return task._replace(
@@ -272,9 +275,19 @@ def _tree(tree: Tree, lists: Mapping[str, str]) -> Tree:
     if tree and tree[0] == "empty":
         operand = tree[3]
         name = _result(operand)
+        if lists.get(name) == "":
+            return (*tree[:3], _filled(operand), *tree[4:])
         if name in lists:
             return (*tree[:3], ("attr", operand[1], operand[2], operand, lists[name]), *tree[4:])
     return tuple(_tree(part, lists) for part in tree)
+
+
+def _filled(operand: Tree) -> Tree:
+    """The list ``[value for value in values(operand) if value is not empty]``."""
+    place = operand[1], operand[2]
+    value = ("local", *place, "value")
+    values = ("call", *place, "values", (operand,), operand[1])
+    return ("each", *place, ("value",), values, value, ("not", *place, ("empty", *place, value)))
 
 
 def _result(tree: Tree) -> str:

@@ -23,6 +23,7 @@ from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.tree import children, path_of, paths_of, show
 from planrunner.plan.expressions.values import NAMES as KIND_NAMES
 from planrunner.plan.expressions.values import (
+    Absent,
     EvaluationError,
     MissingName,
     Names,
@@ -256,7 +257,8 @@ class Evaluation:
         """The value of a tree, or None where a name on the way is missing."""
         level, bound = self.level, self.bound
         try:
-            return self.value(tree)
+            value = self.value(tree)
+            return None if isinstance(value, Absent) else value
         except MissingName:
             self.level, self.bound = level, bound
             return None

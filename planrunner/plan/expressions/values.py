@@ -124,6 +124,11 @@ class Scope(Protocol):
     def resolve(self, name: str) -> Json: ...
 
 
+class Absent(dict[str, "Json"]):
+    """An empty map in the place of what is not there, such as the outputs of a task that did not run: ``default`` and
+    ``exists`` take it for missing."""
+
+
 class Names:
     """The scope that a dict is."""
 
@@ -150,6 +155,8 @@ def kind(value: Json) -> str:
         return found
     if isinstance(value, Quantity):
         return value.dimension
+    if isinstance(value, dict):  # such as ``Absent``
+        return "map"
     return "group" if hasattr(value, "resolve") else "unknown"
 
 
