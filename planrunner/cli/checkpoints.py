@@ -24,7 +24,7 @@ from planrunner.app.runs.restore import CarriedOut, Step, carry_out, restored_ob
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option, params_option
+from planrunner.cli.options import PlanPath, json_option, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.revise import revised_first
 from planrunner.cli.settings import Settings, output
@@ -195,7 +195,7 @@ def _clock(at: float) -> str:
 @click.option("--at", type=click.IntRange(1), metavar="SEQ", help="Continue after this journal entry instead.")
 @params_option("Change a parameter.")
 @click.option(
-    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the new run: continue with this changed plan."
+    "--plan", "mended", metavar="PLAN", type=PlanPath(), help="Revise the new run: continue with this changed plan."
 )
 @click.option("--restore-files", is_flag=True, help="Restore the files of the directory to the checkpoint.")
 @click.option("--yes", is_flag=True, help="Do not prompt before files change.")

@@ -1,4 +1,4 @@
-"""``planrunner completion``, and the words that a shell may complete: runs, tasks and gates.
+"""``planrunner completion``, and the words that a shell may complete: plans, runs, tasks and gates.
 
 The scripts and their protocol are click's. ``completes`` makes the ``shell_complete`` of a click parameter.
 """
@@ -6,6 +6,7 @@ The scripts and their protocol are click's. ``completes`` makes the ``shell_comp
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import click
@@ -13,8 +14,10 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from planrunner.app.history.show import RunQuery, look, recent_runs
 from planrunner.app.people.gates import waiting
+from planrunner.app.plans.files import project_plans
 from planrunner.cli.group import COMPLETE, planrunner
 from planrunner.machine.windows import windows
+from planrunner.plan.names import plan_name
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Candidates = Callable[[click.Context, str], Iterable[tuple[str, str]]]
@@ -64,9 +67,18 @@ def _state(ctx: click.Context) -> str | None:
     return given.get("state") or os.environ.get("PLANRUNNER_STATE") or None
 
 
+def _plans(ctx: click.Context, _: str) -> list[tuple[str, str]]:
+    """The plans of the project by their names; of two with one name the paths."""
+    _state(ctx)
+    plans = [(plan_name(path), path, title) for path, title in project_plans()]
+    count = Counter(name for name, _, _ in plans)
+    return [(name if count[name] == 1 else path, title) for name, path, title in plans]
+
+
 def _runs(ctx: click.Context, _: str) -> list[tuple[str, str]]:
     rows = recent_runs(_state(ctx), RunQuery(limit=30))
-    return [("last", "the newest run"), *((row.run, row.plan_id) for row in rows)]
+    plans = [(plan, "the newest run of this plan") for plan in dict.fromkeys(row.plan_id for row in rows)]
+    return [("last", "the newest run"), *plans, *((row.run, row.plan_id) for row in rows)]
 
 
 def _tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
@@ -99,6 +111,7 @@ def _gates(ctx: click.Context, _: str) -> list[tuple[str, str]]:
     return [*gates, *named, *((asked.name, asked.ask) for asked in run.budgets)]
 
 
+PLAN = completes(_plans)
 RUN = completes(_runs)
 TASK = completes(_tasks)
 RUN_OR_TASK = completes(_runs_and_tasks)

@@ -8,8 +8,9 @@ import click
 
 from planrunner.app.history.show import look
 from planrunner.app.plans.lint import convert_text, draw_graph, load_plan
-from planrunner.app.plans.path import plan_named, read_regular
+from planrunner.app.plans.path import read_regular
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import PlanPath
 from planrunner.cli.settings import output
 from planrunner.errors import NextStep, UsageError
 from planrunner.plan.files import decode
@@ -21,7 +22,7 @@ _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json
 
 
 @click.command("convert")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @click.option("--to", "target", required=True, type=click.Choice(list(_NOTATIONS)), help="The notation to write.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, which must not exist.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
@@ -50,7 +51,7 @@ def convert_command(plan: str, target: str, path: str | None, stdin_filename: st
 
 
 @click.command("graph")
-@click.argument("plan", required=False, type=click.Path())
+@click.argument("plan", required=False, type=PlanPath())
 @click.option(
     "--format", "form", type=click.Choice(["text", "mermaid", "dot", "json"]), default="text", help="What to write."
 )
@@ -66,7 +67,6 @@ def graph_command(ctx: click.Context, /, plan: str | None, form: str, run: str |
       planrunner graph --run last --format dot | dot -Tsvg > run.svg
     """
     given = given_settings(ctx)
-    plan = plan if plan is None else plan_named(plan)
     statuses = None
     if run is not None:
         state = look(run, given.state).state

@@ -12,6 +12,7 @@ from planrunner.cli.group import given_settings, plan_missing
 from planrunner.cli.options import (
     PROGRESS,
     ExecOptions,
+    PlanPath,
     no_sandbox_option,
     no_wait_option,
     output_option,
@@ -23,7 +24,7 @@ from planrunner.cli.settings import messages
 
 
 @click.command("exec")
-@click.argument("plan", required=False, type=click.Path())
+@click.argument("plan", required=False, type=PlanPath())
 @params_option()
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
@@ -49,8 +50,8 @@ from planrunner.cli.settings import messages
 @no_sandbox_option
 @click.pass_context
 def exec_command(ctx: click.Context, /, **options: Any) -> int:
-    """Run a plan. PLAN is a file, the name of one in `plans/` (`release` for `plans/release.yaml`), or `-` for a plan
-    in YAML on standard input. Without PLAN the plans of the project are listed.
+    """Run a plan. PLAN is the name of one (`release` for `plans/release.yaml`), its path, or `-` for a plan in YAML on
+    standard input. Without PLAN the plans of the project are listed.
 
     \b
     Examples:

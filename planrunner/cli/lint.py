@@ -19,6 +19,7 @@ from planrunner.app.plans.lint import (
     write_text,
 )
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import PlanPath
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
@@ -47,7 +48,7 @@ class LintCommand(click.Command):
 
 
 @click.command("lint", cls=LintCommand)
-@click.argument("paths", nargs=-1, type=click.Path())
+@click.argument("paths", nargs=-1, type=PlanPath())
 @click.option("--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="How to print.")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--fix", is_flag=True, help="Apply fixes that do not change the plan's meaning.")
@@ -66,8 +67,8 @@ class LintCommand(click.Command):
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
 @click.pass_context
 def lint_command(ctx: click.Context, /, **options: Any) -> int:
-    """Check plans, and the settings of their projects. PATH is a file, a folder or `-` for standard input; without one
-    the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, but not fixed.
+    """Check plans, and the settings of their projects. PATH is the name of a plan, a file, a folder (`docs/`) or `-`
+    for standard input; without one the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, but not fixed.
 
     Codes: 0 nothing at or above --fail-on, 1 findings, 3 no plan found.
 
@@ -127,7 +128,7 @@ def _print_diff(results: list[Checked]) -> None:
 
 
 @click.command("fmt")
-@click.argument("paths", nargs=-1, type=click.Path())
+@click.argument("paths", nargs=-1, type=PlanPath())
 @click.option("--check", is_flag=True, help="Write nothing; code 1 where a plan is not in canonical form.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")

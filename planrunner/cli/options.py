@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import reduce
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
+from planrunner.app.plans.path import plan_named
 from planrunner.plan.expressions.quantities import parse_amount, parse_duration
 
 Command = Callable[..., Any]
@@ -58,6 +61,17 @@ class Time(click.ParamType[float]):
             self.fail(
                 f"`{value}` is not a time: write how long ago, as `90m`, or a date, as `2026-11-20T14:30`", param, ctx
             )
+
+
+class PlanPath(click.Path):
+    """A plan by its path or name, as its path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return plan_named(str(super().convert(value, param, ctx)))
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        names = import_module("planrunner.cli.completion").PLAN  # by name: other calls load nothing of completion
+        return names(ctx, param, incomplete) + super().shell_complete(ctx, param, incomplete)
 
 
 RESOLUTIONS = ("retry", "completed", "failed", "rollback")

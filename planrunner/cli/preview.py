@@ -10,17 +10,16 @@ import click
 
 from planrunner.app.plans.agents import agents_of
 from planrunner.app.plans.files import read_params
-from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option, params_option
+from planrunner.cli.options import PlanPath, json_option, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.views.preview import preview_lines
 
 
 @click.command("preview")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @params_option()
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
@@ -46,7 +45,6 @@ def preview_command(ctx: click.Context, /, **options: Any) -> int:
       planrunner exec plans/release.yaml --preview release.preview.json
     """
     given = given_settings(ctx)
-    options["plan"] = plan_named(options["plan"])
     params = options["params"]
     if options["params_file"] is not None:
         params = (*read_params(options["params_file"]), *params)

@@ -23,7 +23,7 @@ from planrunner.app.project.playbooks import PLAYBOOKS, install_playbook
 from planrunner.cli.completion import completes
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.lint import print_findings
-from planrunner.cli.options import json_option
+from planrunner.cli.options import PlanPath, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
@@ -148,7 +148,7 @@ def secrets_command() -> None:
     """
 
 
-_PLAN = click.argument("plan", type=click.Path(), required=False)
+_PLAN = click.argument("plan", type=PlanPath(), required=False)
 
 
 @secrets_command.command("list")

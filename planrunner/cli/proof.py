@@ -11,7 +11,7 @@ from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, real_c
 from planrunner.app.proof.test import Tested, test_paths, tested_object
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import Duration, json_option, params_option
+from planrunner.cli.options import Duration, PlanPath, json_option, params_option
 from planrunner.cli.output import print_document, write_file
 from planrunner.cli.prompts import vouch
 from planrunner.cli.settings import messages, output
@@ -33,7 +33,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 
 @click.command("test")
-@click.argument("paths", nargs=-1, type=click.Path())
+@click.argument("paths", nargs=-1, type=PlanPath())
 @click.option("-k", "pattern", default="", metavar="PATTERN", help="Only cases whose file::name contains this.")
 @click.option("--coverage", is_flag=True, help="List what no case covers.")
 @click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Exit with code 1 if a plan is covered less.")
@@ -106,7 +106,7 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 @click.command("chaos")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @params_option()
 @click.option("--kills", default="all", metavar="all|N", callback=_kills, help="Every write (all), or N of them.")
 @click.option("--pairs", "pair_count", default=24, type=click.IntRange(0), metavar="N", help="Runs killed twice (24).")
@@ -176,7 +176,7 @@ class Counter:
 
 @click.command("replay")
 @click.argument("run", default="last", shell_complete=RUN)
-@click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
+@click.option("--plan", type=PlanPath(), metavar="PLAN", help="Replay with an edited plan instead of the run's own.")
 @json_option
 @click.pass_context
 def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from planrunner.app.queue.items import STATUSES, Item, Overview, held_up, item_d
 from planrunner.app.queue.lease import start_worker, worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import ExecOptions, json_option, params_option, unattended_option
+from planrunner.cli.options import ExecOptions, PlanPath, json_option, params_option, unattended_option
 from planrunner.cli.output import print_document
 from planrunner.cli.runner import asked_for, name_program, say
 from planrunner.cli.settings import Settings, output
@@ -100,7 +100,7 @@ def _why(item: Item) -> str:
 
 
 @queue_command.command("add")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @params_option()
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--priority", type=int, default=0, metavar="N", help="Runs of a higher priority come first (0).")

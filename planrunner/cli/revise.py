@@ -13,7 +13,7 @@ from planrunner.app.runs import proposals
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option, options, params_option
+from planrunner.cli.options import PlanPath, json_option, options, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
@@ -31,7 +31,7 @@ from planrunner.views.revision import (
 )
 
 PLAN = click.option(
-    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: continue with this changed plan."
+    "--plan", "mended", metavar="PLAN", type=PlanPath(), help="Revise the run first: continue with this changed plan."
 )
 plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 """The options by which a command revises the run that it continues."""
@@ -39,7 +39,7 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 
 @click.command("revise")
 @click.argument("run", shell_complete=RUN)
-@click.argument("plan", required=False, type=click.Path())
+@click.argument("plan", required=False, type=PlanPath())
 @params_option()
 @click.option("--accept", "accepted", metavar="DIGEST", help="Accept the proposed plan with this digest.")
 @click.option("--decline", is_flag=True, help="Decline the proposed plan and keep the current one.")

@@ -9,7 +9,6 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
@@ -108,8 +107,6 @@ def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
     plan, text = options.plan, None
     if plan == "-":
         plan, text = STDIN, sys.stdin.buffer.read()
-    elif not os.path.isfile(plan):
-        plan = plan_named(plan)
     lay_environment(given, None if text is not None else plan)
     params = options.params
     if options.params_file is not None:

@@ -19,7 +19,7 @@ from planrunner.app.people.admission import (
 )
 from planrunner.app.plans.policies import explain, explained_document
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import json_option
+from planrunner.cli.options import PlanPath, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
@@ -45,7 +45,7 @@ def trust_command() -> None:
 
 
 @trust_command.command("add")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @click.option("--yes", is_flag=True, help="Do not prompt.")
 @_JSON
 @click.pass_context
@@ -75,7 +75,7 @@ def list_trust(ctx: click.Context, /, as_json: bool) -> int:
 
 
 @trust_command.command("forget")
-@click.argument("plan", metavar="PLAN|DIGEST")
+@click.argument("plan", metavar="PLAN|DIGEST", type=PlanPath())
 def forget_trust(plan: str) -> int:
     """Revoke the trust in a plan or project, named by path or digest."""
     for path in forget(plan):
@@ -95,7 +95,7 @@ def policy_command() -> None:
 
 
 @policy_command.command("explain")
-@click.argument("plan", type=click.Path())
+@click.argument("plan", type=PlanPath())
 @json_option
 def explain_(plan: str, as_json: bool) -> int:
     """Show what each task of PLAN may do, and the line that allows it.

@@ -88,13 +88,15 @@ class MemoryJournal:
         if wanted in self._rows:
             return wanted
         newest = list(reversed(self._rows))
+        if run := next((run for run in newest if self._rows[run].plan_id == wanted), ""):
+            return run
         for matches in (
             [run for run in newest if run.startswith(wanted)],
             [run for run in newest if run.endswith(f"-{wanted}")],
         ):
             if matches and wanted:
                 return only_match(wanted, matches)
-        raise no_match(wanted, newest)
+        raise no_match(wanted, [*newest, *dict.fromkeys(row.plan_id for row in self._rows.values())])
 
     def acquire(self, run: str) -> Lease:
         row = self.run(run)

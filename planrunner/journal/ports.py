@@ -55,7 +55,8 @@ class EventStore(Protocol):
         """One run by its whole id; raises NotFound."""
 
     def find_run(self, wanted: str) -> str:
-        """The id of the run that people mean: ``last``, a whole id, a unique prefix, or what follows its last hyphen.
+        """The id of the run that people mean: ``last``, a whole id, the id of a plan for its newest run, a unique
+        prefix, or what follows its last hyphen; the first of these that fits.
 
         Raises NotFound naming the candidates or the nearest name.
         """

@@ -195,12 +195,17 @@ class Records(Connection):
             return newest[0]
         if self._query("SELECT 1 FROM planrunner_runs WHERE run = %s", wanted):
             return wanted
+        if rows := self._query(
+            "SELECT run FROM planrunner_runs WHERE plan_id = %s ORDER BY number DESC LIMIT 1", wanted
+        ):
+            return str(rows[0][0])
         for fits in ("starts_with(run, %s)", "right(run, length(%s) + 1) = '-' || %s"):
             values = [wanted] * fits.count("%s")
             rows = self._query(f"SELECT run FROM planrunner_runs WHERE {fits} ORDER BY number DESC", *values)  # noqa: S608
             if rows and wanted:
                 return only_match(wanted, [run for (run,) in rows])
-        raise no_match(wanted, self._newest())
+        rows = self._query("SELECT run, plan_id FROM planrunner_runs ORDER BY number DESC LIMIT 1000")
+        raise no_match(wanted, list(dict.fromkeys(name for row in rows for name in row)))
 
     def holders(self) -> list[Holder]:
         rows = self._query(

@@ -58,6 +58,8 @@ _KEPT = (
 _NEWEST = "SELECT run FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
 """Refused plans are recorded in a row of ``runs`` without a plan, which is not a run."""
 _LIKE = "SELECT run FROM runs WHERE plan_digest <> '' AND run LIKE ? ESCAPE '\\' ORDER BY number DESC"
+_NAMES = "SELECT run, plan_id FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
+_OF_PLAN = "SELECT run FROM runs WHERE plan_digest <> '' AND plan_id = ? ORDER BY number DESC LIMIT 1"
 _LAST = "SELECT max(ifnull((SELECT max(number) FROM runs), 0), ifnull((SELECT max(number) FROM pruned), 0))"
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
@@ -159,6 +161,8 @@ class Records(Requests):
             return str(newest[0][0])
         if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
             return wanted
+        if of_plan := self._query(_OF_PLAN, wanted):
+            return str(of_plan[0][0])
         like = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         for pattern in (f"{like}%", f"%-{like}"):
             rows = self._query(_LIKE, pattern)
@@ -219,8 +223,8 @@ class Records(Requests):
         return self._chain.opened(key, rows[0][0]) if rows else None
 
     def _unknown(self, wanted: str) -> NotFound:
-        rows = self._query(_NEWEST, 1000)
-        return no_match(wanted, [str(row[0]) for row in rows])
+        rows = self._query(_NAMES, 1000)
+        return no_match(wanted, list(dict.fromkeys(str(name) for row in rows for name in row)))
 
 
 class Journal(Records):

@@ -16,6 +16,7 @@ from planrunner.knowledge.memory.entries import LAYERS
 from planrunner.knowledge.vectors import HASH
 from planrunner.plan import contexts
 from planrunner.plan.agents import MODEL_CHOICES
+from planrunner.plan.names import ENDINGS, plans_named
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
@@ -306,8 +307,12 @@ def _trigger(name: str, body: Node, known: dict[str, Names], directory: str) -> 
 def _plan(whose: str, node: Node | None, directory: str) -> Iterator[Diagnostic]:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
-    if "\0" in node.value or not os.path.isfile(os.path.join(directory, node.value)):
-        yield Diagnostic("PLAN841", f"{whose} names the plan `{node.value}`, which does not exist", node.span)
+    word = node.value
+    if "\0" in word or not (os.path.isfile(os.path.join(directory, word)) or plans_named(word, directory)):
+        yield Diagnostic("PLAN841", f"{whose} names the plan `{word}`, which does not exist", node.span)
+    elif len(named := plans_named(word, directory)) > 1 and not word.endswith(ENDINGS):
+        told = f"{whose} names the plan `{word}`, which may be any of {', '.join(named)}"
+        yield Diagnostic("PLAN841", told, node.span, help="write its path")
 
 
 def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:

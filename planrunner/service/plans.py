@@ -16,11 +16,12 @@ from fastapi import Depends, Request
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
 from planrunner.app.plans.edit import ENDINGS, place_of
-from planrunner.app.plans.files import plan_paths
+from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.execute import Silent
 from planrunner.caller import acting, principal
 from planrunner.errors import NotFound, PlanrunnerError, UsageError
 from planrunner.machine.state import State
+from planrunner.plan.names import plan_name, plan_paths
 from planrunner.plan.nearest import nearest
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
@@ -39,23 +40,14 @@ def plan_of(project: Project, path: str) -> str:
     """The absolute path of a plan file by its path below the project, or by its name as on the command line. Raises
     UsageError for a name of several plans, Denied for a path that leads out of the project, NotFound with the nearest
     plan."""
+    path = plan_named(path, project.root)
     if not path.endswith(ENDINGS):
-        path = _plan_named(project, path)
+        raise _no_plan(path, _plans(project))
     with acting(principal(), project.place):
         place = place_of(path)
     if not os.path.isfile(place):
         raise _no_plan(path, _plans(project))
     return place
-
-
-def _plan_named(project: Project, name: str) -> str:
-    known = _plans(project)
-    named = [path for path in known if path.removeprefix("plans/").rpartition(".")[0] == name.removeprefix("plans/")]
-    if len(named) > 1:
-        raise UsageError(f"`{name}` names several plans: {', '.join(named)}")
-    if not named:
-        raise _no_plan(name, known)
-    return named[0]
 
 
 def _plans(project: Project) -> list[str]:
@@ -64,7 +56,7 @@ def _plans(project: Project) -> list[str]:
 
 
 def _no_plan(path: str, known: list[str]) -> NotFound:
-    names = {known_path.removeprefix("plans/").rpartition(".")[0]: known_path for known_path in known}
+    names = {plan_name(known_path): known_path for known_path in known}
     near = nearest(path, known) or names.get(nearest(path, names) or "")
     return NotFound(f"the project has no plan `{path}`", f"did you mean `{near}`?" if near else "")
 

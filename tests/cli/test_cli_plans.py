@@ -36,6 +36,58 @@ def test_a_name_of_two_plans_is_refused_with_both(plan, run):
     assert "`release` names several plans: plans/release.yaml, plans/release.yml" in done.err
 
 
+@pytest.mark.parametrize("command", ["exec", "lint", "preview", "graph", "fmt", "test"])
+def test_a_name_is_that_of_a_plan_before_that_of_a_folder_or_a_file(plan, run, tmp_path, command):
+    plan(TEXT, "plans/release.yaml")
+    plan(TEXT, "plans/pages.yaml")
+    (tmp_path / "release").mkdir()
+    (tmp_path / "pages").write_text("hello")
+    assert [run(command, word).code for word in ("release", "pages")] == [0, 0]
+
+
+def test_a_word_with_a_slash_or_an_ending_is_a_path_first(plan, run, tmp_path):
+    plan(TEXT, "plans/release.yaml")
+    plan(TEXT.replace(", timeout: 1m", ""), "release/inner.plan.yaml")
+    assert "is a folder, not a plan" in run("exec", "./release").err
+    assert "release/inner.plan.yaml" in run("lint", "release/").out
+
+
+@pytest.mark.parametrize("path", ["plans/deep/release.yaml", "release.plan.yaml", "plans/release.plan.json"])
+@pytest.mark.parametrize("command", [("lint",), ("policy", "explain"), ("convert", "--to", "json")])
+def test_every_command_finds_a_plan_by_its_name_wherever_plans_are(plan, run, path, command):
+    plan('{"plan": "release", "tasks": [{"id": "a", "run": "pwd"}]}' if path.endswith("json") else TEXT, path)
+    assert run(*command, "release").code == 0
+
+
+def test_a_name_of_two_plans_in_folders_of_plans_is_refused_and_a_longer_one_is_not(plan, run):
+    plan(TEXT, "plans/old/release.yaml")
+    plan(TEXT, "plans/new/release.yaml")
+    assert "names several plans: plans/new/release.yaml, plans/old/release.yaml" in run("exec", "release").err
+    assert run("exec", "old/release").code == 0
+
+
+def test_a_file_of_another_kind_does_not_hide_the_plan_of_its_name(plan, run):
+    plan(TEXT, "plans/release.yaml")
+    plan("image: redis\n", "release.yaml")
+    plan('{"name": "release"}', "release.json")
+    assert run("exec", "release").code == 0
+
+
+def test_a_run_goes_on_with_a_plan_that_is_named(plan, run):
+    plan(TEXT.replace("run: pwd", "run: exit 1"), "plans/release.yaml")
+    run("exec", "release")
+    plan(TEXT, "plans/release.yaml")
+    assert run("revise", "release", "release", "--preview").code == 0
+    assert run("retry", "release", "--plan", "release").code == 0
+
+
+def test_a_shell_offers_the_names_of_plans(plan, complete):
+    plan(TEXT, "plans/release.yaml")
+    plan(TEXT, "plans/deep/check.plan.yaml")
+    assert complete("exec", "") == {"release": "Ship it", "deep/check": "Ship it", "file": ""}
+    assert complete("retry", "last", "--plan", "rel") == {"release": "Ship it", "file": ""}
+
+
 def test_a_name_close_to_a_plan_names_that_plan(plan, run):
     plan(TEXT, "plans/release.yaml")
     done = run("exec", "relase")

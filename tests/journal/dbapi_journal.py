@@ -101,11 +101,13 @@ class DatabaseJournal:
             return names[0]
         if wanted in names:
             return wanted
+        if of_plan := [run for run in names if self.run(run).plan_id == wanted]:
+            return of_plan[0]
         starts = [name for name in names if name.startswith(wanted)]
         for matches in (starts, [name for name in names if name.endswith(f"-{wanted}")]):
             if matches and wanted:
                 return only_match(wanted, matches)
-        raise no_match(wanted, names)
+        raise no_match(wanted, [*names, *(self.run(run).plan_id for run in names)])
 
     def acquire(self, run: str) -> Lease:
         row = self.run(run)

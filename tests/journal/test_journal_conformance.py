@@ -207,10 +207,22 @@ def three_runs(journal: JournalPort) -> JournalPort:
         ("20261120", "20261120-0900-aaaaaa"),
         ("20261121-2259-k3f9qz", "20261121-2259-k3f9qz"),
         ("k3f9qz", "20261121-2259-k3f9qz"),
+        ("release-check", "20261121-2300-k3f9q0"),
     ],
 )
 def test_a_run_is_found_by(three_runs: JournalPort, wanted: str, found: str) -> None:
     assert three_runs.find_run(wanted) == found
+
+
+def test_the_id_of_a_plan_comes_before_the_start_of_a_run(three_runs: JournalPort) -> None:
+    three_runs.create_run(new("20261122-0000-aaaaaa")._replace(plan_id="20261120"))
+    assert three_runs.find_run("20261120") == "20261122-0000-aaaaaa"
+
+
+def test_an_unknown_name_names_the_nearest_plan_that_ran(three_runs: JournalPort) -> None:
+    with pytest.raises(NotFound) as refused:
+        three_runs.find_run("relase-check")
+    assert "did you mean `release-check`?" in str(refused.value.hint)
 
 
 def test_an_ambiguous_prefix_names_the_candidates(three_runs: JournalPort) -> None:

@@ -108,6 +108,7 @@ provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
         ("edit.yaml, cron", "edti.yaml, cron", "PLAN841", "plans/edti.yaml", "the trigger `nightly` names the plan"),
         ("30 2 * * 1-5", "30 25 * * 1-5", "PLAN006", "30 25 * * 1-5", "`25` is not an hour"),
         ("30 2 * * 1-5", "30 2 * *", "PLAN006", "30 2 * *", "five fields"),
+        ("30 2 * * 1-5", "30 2 * * 5-1", "PLAN006", "30 2 * * 5-1", "write `5-7,1`"),
         ("Europe/Berlin", "Europe/Berln", "PLAN006", "Europe/Berln", "is not a time zone"),
         ("secret: key", "secret: kye", "PLAN841", "kye", "the trigger `push` names the credential `kye`"),
         ("settle: 2s}", "settle: 2s, missed: all}", "PLAN009", "missed", "the trigger `docs` has no `cron`"),

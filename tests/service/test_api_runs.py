@@ -53,6 +53,8 @@ def test_a_plan_is_meant_by_its_name_as_on_the_command_line(served: Served) -> N
     run = served.post(f"{served.api}/runs", {"plan": "quick"})
     assert run.status == 202 and run.data["plan"].endswith("/plans/quick.yaml")
     task = served.post(f"{served.api}/plans/quick/tasks/one/run", {"inputs": {}})
+    (served.folder / "plans" / "ship.plan.yaml").write_text((served.folder / "plans" / "quick.yaml").read_text())
+    assert served.post(f"{served.api}/runs", {"plan": "ship"}).data["plan"].endswith("/plans/ship.plan.yaml")
     assert task.status == 202
     unknown = served.post(f"{served.api}/runs", {"plan": "quik"})
     assert (unknown.status, unknown.data["hint"]) == (404, "did you mean `plans/quick.yaml`?")

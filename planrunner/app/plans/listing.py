@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from planrunner.app.plans.files import plan_paths
 from planrunner.caller import workspace
 from planrunner.fileio import read_regular
 from planrunner.plan.files import decode
 from planrunner.plan.load import Loaded, load
+from planrunner.plan.names import plan_paths
 from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
 from planrunner.safety.obligations import obligations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import find_project
+from planrunner.plan.names import ENDINGS, plans_named
 from planrunner.syntax.limits import MAX_TEXT
 
 if TYPE_CHECKING:
@@ -35,28 +36,25 @@ def check_regular(path: str) -> None:
         )
 
 
-_ENDINGS = (".yaml", ".yml", ".plan", ".plan.yaml", ".plan.yml", ".plan.json", ".json")
+def plan_named(word: str, root: str = "") -> str:
+    """The path of the plan that ``word`` names, from the directory ``root`` (the working directory where it is empty),
+    or the word as it is where it names none. This is the one place that decides it.
 
+    A bare word, without a slash and without the ending of a plan, is the name of a plan first, in ``root`` and then in
+    the project; only where there is none is it a path. Any other word is a path first.
 
-def plan_named(word: str) -> str:
-    """The path of the plan that ``word`` names: a path, or the name of a plan in the working directory or in the
-    ``plans`` folder of it or of the project, without its ending. A word that names no file is returned as it is.
-
-    Raises UsageError where a name fits several plans of the nearest folder, NotFound as ``check_regular``."""
-    if os.path.isfile(word):
+    Raises UsageError for a name of several plans, NotFound as ``check_regular``."""
+    is_bare = "/" not in word and word not in ("", "-", os.curdir, os.pardir) and not word.endswith(ENDINGS)
+    if not is_bare and os.path.lexists(os.path.join(root, word)):
+        check_regular(os.path.join(root, word))
         return word
-    check_regular(word)
-    if os.path.lexists(word):
-        return word
-    name = word.removeprefix("plans/")
-    home = os.path.relpath(find_project(None))
-    for folder in dict.fromkeys(("", "plans", os.path.normpath(os.path.join(home, "plans")))):
-        paths = [path for end in _ENDINGS if os.path.isfile(path := os.path.join(folder, name + end))]
-        if len(paths) > 1:
-            raise UsageError(f"`{word}` names several plans: {', '.join(paths)}", NextStep("exec", paths[0]))
-        if paths:
-            return paths[0]
-    return word
+    homes = dict.fromkeys(("", "" if root else os.path.relpath(find_project(None))))
+    paths = plans_named(os.path.normpath(word), root, homes) if word and not os.path.isabs(word) else []
+    if len(paths) > 1:
+        raise UsageError(f"`{word}` names several plans: {', '.join(paths)}", NextStep("exec", paths[0]))
+    if not paths:
+        check_regular(os.path.join(root, word))
+    return paths[0] if paths else word
 
 
 def read_regular(path: str) -> File:

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from planrunner.app.queue.store import Store
 from planrunner.app.triggers.firing import fire
-from planrunner.app.triggers.records import Record, change, record
+from planrunner.app.triggers.records import Last, Record, change, record
 from planrunner.app.triggers.times import due_times, next_times
 from planrunner.app.triggers.watching import Watcher, mark_of
 from planrunner.caller import Workspace, workspace
@@ -93,8 +93,9 @@ class Clock:
         try:
             times = [] if kept.paused is not None else due_times(trigger, kept.since, now)
             following = next_times(trigger, now, 1)
-        except PlanrunnerError as error:
-            self.problem = error.message
+        except PlanrunnerError as error:  # of this trigger alone: the others and the queue go on
+            if kept.last is None or kept.last.problem != error.message:
+                change(store, trigger.name, last=Last(now, problem=error.message))
             return now + 60.0
         for at in times:
             self._fire(trigger, f"{at:.0f}")

@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from planrunner.app.plans.path import plan_named
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import Item
 from planrunner.app.queue.store import Store
@@ -51,7 +52,8 @@ def queue(trigger: Trigger, store: Store, root: str, more: Params, key: str = ""
     """Queue a run of a trigger of the project ``root`` for the principal of the context, and put it on record. Raises
     as ``enqueue``."""
     params = tuple({**dict(trigger.params), **dict(more)}.items())
-    request = ExecRequest(os.path.join(root, trigger.plan), params, state=store.state, unattended=True)
+    plan = os.path.join(root, plan_named(trigger.plan, root))
+    request = ExecRequest(plan, params, state=store.state, unattended=True)
     item = asking.enqueue(request, source_of(trigger.name), trigger.priority, key)
     change(store, trigger.name, last=Last(time.time(), item.run))
     return item

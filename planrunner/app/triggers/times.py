@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from planrunner.errors import UsageError, missing_extra
+from planrunner.safety.timetables import cron_fault
 from planrunner.safety.triggers import Trigger
 
 try:
@@ -25,6 +26,8 @@ def times_after(trigger: Trigger, after: float) -> Iterator[float]:
     """When a trigger is due after a time, without an end; seconds since 1970. A time that the clock jumps over in
     spring is due right after the jump; one that it passes twice in autumn is due once, unless the hour is ``*``. Raises
     UsageError for a time table that never comes true."""
+    if wrong := cron_fault(trigger.cron):
+        raise UsageError(f"the trigger `{trigger.name}`: {wrong}")
     try:
         zone = ZoneInfo(trigger.timezone)
         for each in CronSim(trigger.cron, datetime.fromtimestamp(after, UTC).astimezone(zone)):

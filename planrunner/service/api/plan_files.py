@@ -10,11 +10,11 @@ from pydantic import Field
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
 from planrunner.app.plans import edit
-from planrunner.app.plans.files import plan_paths
 from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.runs.execute import ExecRequest, Silent
 from planrunner.jsontext import write_json
+from planrunner.plan.names import plan_paths
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
 from planrunner.service.control import HereControl, Order

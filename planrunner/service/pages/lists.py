@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from planrunner.app.follow.summaries import RunFilter, Summaries
-from planrunner.app.plans.files import plan_paths
+from planrunner.plan.names import plan_paths
 from planrunner.service.following import HereReader
 from planrunner.views.page.inbox import address_of
 from planrunner.views.page.render import Tab, query_of, rendered

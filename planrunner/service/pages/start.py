@@ -13,12 +13,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import look as look_at
 from planrunner.app.plans.edit import envelope_of, look, read_text
-from planrunner.app.plans.files import plan_paths, plan_title
+from planrunner.app.plans.files import plan_title
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.diagnostics import has_errors
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
 from planrunner.jsontext import as_text
 from planrunner.plan.model import Plan
+from planrunner.plan.names import plan_paths
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 from planrunner.service.context import HereForm, Runner

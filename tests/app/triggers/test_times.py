@@ -101,10 +101,25 @@ class TestFaults:
             ("a * * * *", "`a`"),
             ("1- * * * *", "`1-`"),
             ("* * * * ٣", "not a day of the week"),
+            ("0 9 * * 5-1", "`5-1` ends before it begins: write `5-7,1`"),
+            ("0 22-6 * * *", "write `22-23,0-6`"),
+            ("0 0 31 2 *", "never comes: no month of `2` has a day 31"),
+            ("0 0 31 4,6 *", "no month of `4,6` has a day 31"),
+            ("0 0 */31 * MON#2", "`MON#2` is never a day of `*/31`"),
+            ("0 0 * * MON#6", "`MON#6`"),
         ],
     )
     def test_what_is_wrong_is_told(self, text: str, said: str) -> None:
         assert said in cron_fault(text)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["0 0 31 2 1", "0 0 29 2 *", "0 0 L * *", "0 0 30-31 1,2 *", "0 0 * * sat-7", "*/7 3/4 1-9/3 jan-mar fri,sun",
+         "0 0 */30 2 *", "0 0 1-7 * 5#1", "0 0 * 2 MON#5", "0 0 31 4 1-5"],
+    )  # fmt: skip
+    def test_what_is_accepted_has_a_time(self, text: str) -> None:
+        assert cron_fault(text) == ""
+        assert next_times(trigger(text), 0.0, 1)
 
     def test_a_table_that_never_comes_true_is_refused(self) -> None:
         with pytest.raises(UsageError, match="`t`"):

@@ -64,6 +64,16 @@ def make(tmp_path: Path) -> Iterator[Make]:
         yield lambda **triggers: Bench(tmp_path, triggers)
 
 
+def test_a_trigger_means_a_plan_by_its_name(make: Make, tmp_path: Path) -> None:
+    bench = make(t={"plan": "nightly", "cron": "* * * * *"})
+    (tmp_path / "nightly").mkdir()
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "nightly.yaml").write_text(PLAN)
+    bench.turns(NOW, NOW + 60.0)
+    (item,) = asking.items()
+    assert item.plan == str(tmp_path / "plans" / "nightly.yaml")
+
+
 def test_a_time_queues_one_run_whatever_dies_in_between(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = make(t={"plan": "p.yaml", "cron": "* * * * *", "overlap": "queue", "missed": "all"})
     bench.turns(NOW)

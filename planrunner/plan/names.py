@@ -1,0 +1,105 @@
+"""Which files are plans, and the names that they have."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+_SURE = (".plan.yaml", ".plan.yml", ".plan.json", ".plan")
+_YAML = (".yaml", ".yml")
+ENDINGS = (*_SURE, *_YAML, ".json")
+"""Of plan files, the longer ones before those that they end in."""
+_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_HEAD = 65_536
+_TESTS = (".test.yaml", ".test.yml")
+_PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
+_TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
+_IN_JSON = (re.compile(r'\A\s*\{[^{}]*"(plan|plan_id|id)"\s*:'), re.compile(r'"(tasks|nodes|steps)"\s*:\s*\['))
+
+
+def plan_name(path: str) -> str:
+    """What a plan file is called by: its path below ``plans``, without its ending."""
+    _, _, below = f"/{path}".rpartition("/plans/")
+    return _stem(below or path)
+
+
+def _stem(path: str) -> str:
+    return next((path.removesuffix(ending) for ending in ENDINGS if path.endswith(ending)), path)
+
+
+def plans_named(word: str, root: str, homes: Iterable[str] = ("",)) -> list[str]:
+    """The plans of a name, as paths from ``root``: those of the first place that has any. Places are the ``homes``,
+    folders below or above ``root``, each with its folder ``plans``, and then what lies deeper in those."""
+    name = word.removeprefix("plans/")
+    tops = [home if home != "." else "" for home in homes]
+    for top in tops:
+        beside = [path for path in _files(root, top, name) if is_plan(os.path.join(root, path))]
+        paths = sorted({*beside, *_files(root, os.path.join(top, "plans"), name)})
+        if paths:
+            return paths
+    for top in tops:
+        nested = [
+            os.path.relpath(path, root or ".")
+            for path in search(os.path.join(root, top, "plans"))
+            if not path.endswith(_TESTS) and name in (stem := _stem(path), os.path.basename(stem))
+        ]
+        if nested:
+            return nested
+    return next((paths for top in tops if (paths := _files(root, top, name))), [])
+
+
+def _files(root: str, folder: str, name: str) -> list[str]:
+    paths = (os.path.normpath(os.path.join(folder, name + ending)) for ending in ENDINGS)
+    return [path for path in paths if os.path.isfile(os.path.join(root, path))]
+
+
+def plan_paths(folder: str) -> list[str]:
+    """The plans at the top of a folder and anywhere in its folder ``plans``, but for files of tests: their paths,
+    which begin with that of the folder."""
+    plans = os.path.normpath(os.path.join(folder, "plans"))
+    return [*search(folder, deep=False), *(path for path in search(plans) if not path.endswith(_TESTS))]
+
+
+def search(folder: str, deep: bool = True) -> Iterator[str]:
+    """The plans in a folder and, where ``deep``, in those below it."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if deep and not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(here, name))
+            if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):
+                continue
+            if is_plan(path):
+                yield path
+
+
+def is_plan(path: str) -> bool:
+    """Whether a file is a plan by its name, or in doubt by its first keys; one in JSON is in a folder called plans."""
+    if path.endswith(_YAML) and not path.endswith(_SURE):
+        return _in_plans(path) or _looks_like(path, _PLAN_KEY, _TASKS_KEY)
+    return path.endswith(_SURE) or (path.endswith(".json") and _is_in_plans(path) and _looks_like(path, *_IN_JSON))
+
+
+def _beneath(path: str, folder: str) -> bool:
+    """Whether a link leads to what lies in the folder that is searched: what it shows of other files would end up in
+    the log of a lint of a foreign project."""
+    home = os.path.realpath(folder)
+    return os.path.commonpath([home, os.path.realpath(path)]) == home
+
+
+def _in_plans(path: str) -> bool:
+    """Whether a file lies in a folder called plans, and has no name that says it is something else."""
+    return _is_in_plans(path) and _looks_like(path, _TASKS_KEY)
+
+
+def _is_in_plans(path: str) -> bool:
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans"
+
+
+def _looks_like(path: str, *patterns: re.Pattern[str]) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    return all(pattern.search(head) for pattern in patterns)
