@@ -85,6 +85,8 @@ class Call(NamedTuple):
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
     may run it. Empty without one."""
     purpose: Literal["act", "undo"] = "act"
+    outside: str = ""
+    """Why what the call writes is text from outside, in words; empty where nothing tells that it is."""
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
+from planrunner.engine.marks import source
 from planrunner.jsontext import stable_json
 from planrunner.machine.admission import levels_of
 from planrunner.machine.budgets import is_limited
@@ -158,6 +159,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
         completed=_completed(state, start.number) if task.uses == "kb.claim" else {},
         made=_taint().made(state, start.number) if state.foreign else "",
         purpose="undo" if undoes else "act",
+        outside="" if undoes else source(state, start.number),
     )
 
 

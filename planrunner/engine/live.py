@@ -31,6 +31,7 @@ from planrunner.engine.effects import (
     ended,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
+from planrunner.engine.marks import Seen, look, mark_changed
 from planrunner.engine.output import Record, log_name
 from planrunner.engine.poller import Clock, Signals
 from planrunner.engine.processes import left_behind
@@ -47,6 +48,10 @@ Json = Any
 
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
+
+
+_MAY_GO_ON = ("timeout", "interrupted")
+"""How calls end whose function may not have stopped."""
 
 
 def _observation() -> ModuleType:
@@ -77,6 +82,8 @@ class LiveEffects:
         self._executor = settings.executor or self._local
         self._calls: dict[str, tuple[Call, Any]] = {}
         """The calls that are under way by their keys, with their handles."""
+        self._looks: dict[str, tuple[Call, dict[str, Seen]]] = {}
+        """The files that could be plans as they were before calls with text from outside, by the keys of those."""
         self._questions: Questions | None = None
         self._events: list[Event] = []
         self._signals = Signals(self._resources.poller, caught=settings.own_process)
@@ -148,6 +155,8 @@ class LiveEffects:
             if call.purpose == "undo" and is_gone(call, directory):
                 self.report(call, Outcome(outputs={"changed": False}))
                 return
+        if call.outside:
+            self._looks[call.key] = call, look((self._settings.directory, call.directory))
         self._calls[call.key] = call, None
         handle = self._executor.submit(call, partial(self._sink, call))
         if call.key in self._calls:
@@ -168,9 +177,17 @@ class LiveEffects:
 
             outcome = held(call, outcome, self._settings.directory)
         outcome = settled(call, outcome, self._settings.state_dir, self.redactor)
+        if call.outside:
+            self._mark(call.key, outcome.failure not in _MAY_GO_ON)
         self.report(call, outcome)
         if outcome.failure == "unstarted":
             self._events.append(StopRequested("storage", comment=outcome.message))
+
+    def _mark(self, key: str, over: bool) -> None:
+        """Mark the plan files that a call with text from outside has written; it is looked again at the end of what
+        may still write, since it is not ``over``."""
+        call, before = self._looks.pop(key) if over else self._looks[key]
+        mark_changed((self._settings.directory, call.directory), before, call.outside)
 
     def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Do something in a thread that no attempt waits for."""
@@ -256,6 +273,8 @@ class LiveEffects:
                 record = Record(path, None, self)
                 record.remark(words)
                 record.close()
+        for key in list(self._looks):
+            self._mark(key, True)
         self._resources.workers.close()
         self._signals.close()
         self._resources.supervisor.close()

@@ -22,7 +22,7 @@ from planrunner.knowledge.memory.places import Place
 from planrunner.machine.events import Outcome
 from planrunner.plan.access import taken
 from planrunner.plan.model import Artifact
-from planrunner.safety.project import read_data, unsound
+from planrunner.safety.project import read_data, settings_files, unsound
 from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class AttemptServices:
     def settings(self, section: str) -> dict[str, Json]:
         try:
             values = read_data(self._directory).get(section)
+            if section == "include":
+                return {"files": settings_files(self._directory)[1:]}
         except PlanInvalid as error:
             raise Failure(unsound(error), "policy", rule="settings") from None
         except UsageError as error:

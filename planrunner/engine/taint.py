@@ -14,9 +14,9 @@ from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
-from planrunner.plan.taint.findings import Found, judged, shown, told, whence, written_code
+from planrunner.plan.taint.findings import Found, call_shown, judged, shown, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.levels import Key, is_of_tools
+from planrunner.plan.taint.levels import Cell, Key, is_of_tools
 from planrunner.plan.taint.levels import Place as Spot
 from planrunner.plan.taint.positions import host_of
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink
@@ -68,6 +68,17 @@ def made(state: State, number: int) -> str:
         return ""
     seen = shown(flow.levels.task(_key(state, number)), lambda gate: _agreed(state, number, gate))
     return next((name for name, sink in names.items() if whence(flow, sink, seen) and _is_written(state, name)), "")
+
+
+def writes_foreign(state: State, number: int) -> bool:
+    """Whether text from outside that no person saw goes into what a call is given, or into a file that it writes."""
+    flow, key = _flow(state), _key(state, number)
+    spot = flow.levels.task(key)
+    if call_shown(spot):
+        return False
+    cells = (Cell("input", key, "*"), *(Cell("file", (), name) for name in flow.written_by(spot)))
+    seen = shown(spot, lambda gate: _agreed(state, number, gate))
+    return bool(whence(flow, Sink("written", "", "with", "", "", "", cells), seen))
 
 
 def _is_written(state: State, name: str) -> bool:

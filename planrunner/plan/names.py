@@ -73,11 +73,31 @@ def search(folder: str, deep: bool = True) -> Iterator[str]:
                 yield path
 
 
-def is_plan(path: str) -> bool:
-    """Whether a file is a plan by its name, or in doubt by its first keys; one in JSON is in a folder called plans."""
-    if path.endswith(_YAML) and not path.endswith(_SURE):
-        return _in_plans(path) or _looks_like(path, _PLAN_KEY, _TASKS_KEY)
-    return path.endswith(_SURE) or (path.endswith(".json") and _is_in_plans(path) and _looks_like(path, *_IN_JSON))
+def is_listed(folder: str, path: str) -> bool:
+    """Whether ``plan_paths`` of the folder has a path, which begins with that of the folder."""
+    parts = os.path.relpath(path, folder).split(os.sep)
+    if any(part.startswith(".") or part in _SKIPPED for part in parts) or (len(parts) > 1 and parts[0] != "plans"):
+        return False
+    home = os.path.join(folder, "plans") if len(parts) > 1 else folder
+    if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, home)):
+        return False
+    return is_plan(path) and not (len(parts) > 1 and path.endswith(_TESTS))
+
+
+def is_plan_text(path: str, text: str) -> bool:
+    """Whether a file of that path would be a plan with this text, by its name and its first keys."""
+    return not path.endswith(_TESTS) and is_plan(path, text[:_HEAD])
+
+
+def is_plan(path: str, head: str | None = None) -> bool:
+    """Whether a file is a plan by its name, or in doubt by its first keys (``head``; None: of the file); one in JSON is
+    in a folder called plans."""
+    if path.endswith(_SURE):
+        return True
+    if path.endswith(_YAML):
+        patterns = (_TASKS_KEY,) if _is_in_plans(path) else (_PLAN_KEY, _TASKS_KEY)
+        return _looks_like(path, head, *patterns)
+    return path.endswith(".json") and _is_in_plans(path) and _looks_like(path, head, *_IN_JSON)
 
 
 def _beneath(path: str, folder: str) -> bool:
@@ -87,19 +107,15 @@ def _beneath(path: str, folder: str) -> bool:
     return os.path.commonpath([home, os.path.realpath(path)]) == home
 
 
-def _in_plans(path: str) -> bool:
-    """Whether a file lies in a folder called plans, and has no name that says it is something else."""
-    return _is_in_plans(path) and _looks_like(path, _TASKS_KEY)
-
-
 def _is_in_plans(path: str) -> bool:
     return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans"
 
 
-def _looks_like(path: str, *patterns: re.Pattern[str]) -> bool:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            head = file.read(_HEAD)
-    except OSError:
-        return False
+def _looks_like(path: str, head: str | None, *patterns: re.Pattern[str]) -> bool:
+    if head is None:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                head = file.read(_HEAD)
+        except OSError:
+            return False
     return all(pattern.search(head) for pattern in patterns)

@@ -28,6 +28,7 @@ from planrunner.safety.settings import (
     Settings,
     credential_faults,
     effective,
+    included_names,
     located,
     read_regular,
     with_included,
@@ -97,6 +98,16 @@ def read_settings(directory: str) -> Settings:
         said = Said(FILE, FILE, data.get("policy"), policy, ((parts[0], policy),))
         return Settings(data, data, "", (said,) if said.data else ())
     return effective(parts, user)
+
+
+def settings_files(directory: str) -> tuple[str, ...]:
+    """The files of the settings by their paths from the root: the project's own and all that it includes, in turn too,
+    sound or not, there or not. This alone says what is a file of the settings: the editor of plans, capabilities that
+    write and the sandbox ask it. Raises UsageError where the project's own cannot be read."""
+    content = _content(directory)
+    if content is None or b"include" not in content:
+        return (FILE,)
+    return (FILE, *included_names(Part(content, FILE, os.path.join(directory, FILE)), directory))
 
 
 def read_located(directory: str) -> dict[str, Json]:

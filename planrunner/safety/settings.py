@@ -50,13 +50,12 @@ class Said(NamedTuple):
 class Settings(NamedTuple):
     """The settings that hold. ``data`` has the sections, the user's beneath those of the project and the chosen profile
     over both; ``own`` those of the project and its profile alone. ``levels`` are the policies that hold at the same
-    time: none widens another. ``files`` are the paths of included files, from the root."""
+    time: none widens another."""
 
     data: dict[str, Json] = {}
     own: dict[str, Json] = {}
     profile: str = ""
     levels: tuple[Said, ...] = ()
-    files: tuple[str, ...] = ()
 
 
 class Part:
@@ -125,6 +124,13 @@ def with_included(root: Part, directory: str) -> list[Part]:
     return including.parts
 
 
+def included_names(root: Part, directory: str) -> tuple[str, ...]:
+    """The paths that the part includes, at whatever depth, whether or not there are such files yet."""
+    including = _Including(directory)
+    including.follow(root, (root.name,))
+    return tuple(including.named)
+
+
 _SIGNS = frozenset("*?[")
 """What makes a pattern of a path elsewhere."""
 
@@ -135,7 +141,8 @@ class _Including:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self.parts: list[Part] = []
-        self._named: dict[str, str] = {}
+        self.named: dict[str, str] = {}
+        """The paths that are included, with the place where each is named."""
         self._left = MAX_TEXT
 
     def follow(self, part: Part, trail: tuple[str, ...]) -> None:
@@ -146,7 +153,7 @@ class _Including:
             why = why or self._refusal(name, trail)
             content = None
             if not why:
-                self._named[name] = part.place(node)
+                self.named[name] = part.place(node)
                 content, why = self._read(name)
             if content is None:
                 part.findings.append(Diagnostic("PLAN842", why, node.span))
@@ -156,11 +163,11 @@ class _Including:
     def _refusal(self, name: str, trail: tuple[str, ...]) -> str:
         if name in trail:
             return f"`{name}` includes itself: {' → '.join((*trail[trail.index(name) :], name))}"
-        if name in self._named:
-            return f"`{name}` is included already, at {self._named[name]}"
+        if name in self.named:
+            return f"`{name}` is included already, at {self.named[name]}"
         if len(trail) == DEEPEST:
             return f"`{name}` is included too deep: {' → '.join(trail)} are the most there may be"
-        if len(self._named) + 1 == MOST:
+        if len(self.named) + 1 == MOST:
             return f"`{name}` is one file too many: a project's settings have at most {MOST}"
         return ""
 
@@ -326,14 +333,12 @@ def effective(parts: Row[Part], user: Part | None) -> Settings:
     chosen = chosen_profile(parts)
     own, over = _own(parts, chosen, _plain_leaf)
     users = _sections(user, _plain_leaf) if user is not None else {}
-    files = tuple(part.name for part in parts[1:])
     data = _over(_below(users, own), over)
     return Settings(
-        data={**data, "include": {"files": list(files)}} if files else data,
+        data=data,
         own=_over(own, over),
         profile=chosen,
         levels=tuple(_levels(parts, user, chosen)),
-        files=files,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 from planrunner.fileio import read_regular, replace_file
-from planrunner.safety.project import FILE, read_data, read_settings
+from planrunner.safety.project import FILE, read_data, settings_files
 from planrunner.syntax.limits import MAX_TEXT
 
 Json = Any
@@ -36,9 +36,9 @@ _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-
 
 
 class Record(NamedTuple):
-    """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970). Of a mark ``why``
-    says in words where the text came from, and ``before`` is the digest of what the file held before, empty for a new
-    one."""
+    """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970). Of a mark
+    ``why`` says in words where the text came from, and ``before`` is the digest of what the file held before, empty for
+    a new one."""
 
     path: str
     sha256: str
@@ -201,7 +201,7 @@ def settings_text(folder: str) -> bytes:
     if b"include" not in text:
         return text
     parts = [text]
-    for name in read_settings(folder).files:
+    for name in settings_files(folder)[1:]:
         parts += [name.encode("utf-8", "surrogateescape"), _content(folder, name)]
     return b"\0".join(parts)
 

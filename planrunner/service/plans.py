@@ -10,13 +10,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
-from planrunner.app.plans.edit import ENDINGS, place_of
+from planrunner.app.plans.edit import place_of, require_may_replace
 from planrunner.app.plans.path import plan_named
+from planrunner.app.plans.places import ENDINGS
 from planrunner.app.runs.execute import Silent
 from planrunner.caller import acting, principal
 from planrunner.errors import NotFound, PlanrunnerError, UsageError
@@ -43,11 +44,28 @@ def plan_of(project: Project, path: str) -> str:
     path = plan_named(path, project.root)
     if not path.endswith(ENDINGS):
         raise _no_plan(path, _plans(project))
-    with acting(principal(), project.place):
-        place = place_of(path)
+    try:
+        with acting(principal(), project.place):
+            place = place_of(path)
+    except NotFound:
+        raise _no_plan(path, _plans(project)) from None
     if not os.path.isfile(place):
         raise _no_plan(path, _plans(project))
     return place
+
+
+class Author(NamedTuple):
+    """Whether a visitor may trust plans; for one who may not, why what they write waits for a person, in words."""
+
+    trusts: bool
+    outside: str = ""
+
+
+def author(visitor: Visitor) -> Author:
+    """What a visitor is to the plans that they write."""
+    if "admin" in visitor.scopes:
+        return Author(True)
+    return Author(False, f"it was written with the token `{visitor.principal.name}`, which cannot trust plans")
 
 
 def _plans(project: Project) -> list[str]:
@@ -102,6 +120,8 @@ class Drafting:
         """Draft, and write what has no errors to its file."""
         try:
             with behalf(self.visitor, self.project):
+                if not author(self.visitor).trusts:
+                    require_may_replace(os.path.relpath(str(request.file), self.project.root))
                 self.made = draft(request, Silent())
                 if self.made.review is not None:
                     self.path = write_draft(self.made)

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from planrunner.app.people.admission import is_trusted
 from planrunner.app.plans.lint import Choice as Rules
 from planrunner.app.plans.lint import convert_text, format_text, mend_file
+from planrunner.app.plans.places import ENDINGS, FOLDER, is_kept, new_fault, require_plan_text
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
 from planrunner.caller import workspace
@@ -32,9 +34,9 @@ from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.obligations import obligations
-from planrunner.safety.project import FILE
+from planrunner.safety.project import FILE, settings_files
 from planrunner.safety.roster import roster_or_none
-from planrunner.safety.trust import mark_drafted
+from planrunner.safety.trust import mark, why_marked
 from planrunner.source import Notation, Source, notation_of
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.views.findings import findings_data
@@ -43,7 +45,6 @@ Json = Any
 
 LARGEST = 1 << 20
 """Characters of a text that is looked at while it is written; larger plans are checked with ``planrunner lint``."""
-ENDINGS = (".yaml", ".yml", ".plan", ".json")
 _NONE = Rules()
 
 
@@ -81,8 +82,9 @@ class Envelope(NamedTuple):
 
 
 def place_of(path: str) -> str:
-    """The absolute path of a plan of the project. Raises UsageError for a path not named like a plan, Denied for
-    one that leads out of the project, by a link too, and for what no plan may be written to."""
+    """The absolute path of a plan of the project, or of one that may be written there. Raises UsageError for a path
+    that no plan may have, Denied for one that leads out of the project, by a link too, and for what no plan may be
+    written to, NotFound for a file that is not a plan of the project and for where it keeps none."""
     name = os.path.basename(path)
     if not name.endswith(ENDINGS) or name.startswith(".") or name == FILE:
         raise UsageError(f"`{path}` is not named like a plan", f"plans end in {', '.join(ENDINGS)}")
@@ -94,12 +96,21 @@ def place_of(path: str) -> str:
     place, home = os.path.join(workspace().root, *parts), os.path.realpath(workspace().root)
     if not os.path.realpath(place).startswith(f"{home.rstrip('/')}/"):
         raise Denied(f"`{path}` leads out of the project by a link")
+    below = "/".join(parts)
+    if not is_kept(below):
+        if why := new_fault(below):
+            if parts[0] == FOLDER and not os.path.lexists(place):
+                raise UsageError(f"`{path}` is not a path for a new plan", why)
+            raise NotFound(f"the project has no plan `{path}`", why)
+        if os.path.lexists(place):
+            raise NotFound(f"the project has no plan `{path}`: the file there is not one")
     return place
 
 
 def _opened() -> Beneath:
-    """The directory of the project, in which the state directory and what rules over plans may not be written."""
-    return Beneath(workspace().root, workspace().state)
+    """The directory of the project, in which the state directory and the files of the settings may not be written."""
+    root = workspace().root
+    return Beneath(root, workspace().state, ruling=lambda: [os.path.join(root, name) for name in settings_files(root)])
 
 
 def read_text(path: str) -> PlanText:
@@ -223,12 +234,27 @@ def fixed(path: str, text: str, which: str) -> str:
 # Saving
 
 
-def save_text(path: str, text: str, digest: str, outside: bool = False) -> PlanText:
+def runs_as_it_is(path: str) -> bool:
+    """Whether there is a plan at a path that runs unasked: no text from outside is in it, or a person trusts it. What
+    cannot trust does not write over it: it would stop what runs by a schedule. Raises as ``place_of``."""
+    place = place_of(path)
+    return os.path.lexists(place) and (not why_marked(place) or is_trusted(place))
+
+
+def require_may_replace(path: str) -> None:
+    """Raises Denied where whatever cannot trust a plan would write over one that runs as it is."""
+    if runs_as_it_is(path):
+        hint = "save the text under another name, which waits for trust, or with a token that has the scope `admin`"
+        raise Denied(f"`{path}` runs as it is, and changing it needs the scope `admin`", hint, "trust")
+
+
+def save_text(path: str, text: str, digest: str, outside: str = "", trusts: bool = True) -> PlanText:
     """Write a plan file of the project, durably and as a whole; gives it with its new digest.
 
-    ``digest`` is that of the text that was read, empty for a file that must not exist yet. ``outside`` marks the plan
-    as one that runs only after a person has trusted it. Raises RecordMismatch where the file is another one by now,
-    StorageFailed where it cannot be written, UsageError for a text that is too large, and as ``place_of``.
+    ``digest`` is that of the text that was read, empty for a file that must not exist yet. ``outside`` says where the
+    text came from if the plan is to run only after a person has trusted it, ``trusts`` whether the one who saves may
+    trust plans. Raises RecordMismatch where the file is another one by now, StorageFailed where it cannot be written,
+    UsageError for a text that is too large or not a plan, and as ``place_of`` and ``require_may_replace``.
     """
     place = place_of(path)
     if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
@@ -238,9 +264,12 @@ def save_text(path: str, text: str, digest: str, outside: bool = False) -> PlanT
             before, mode = _present(folder, name)
             if _digest(before) != digest:
                 raise RecordMismatch(*_mismatch(path, before, digest))
+            require_plan_text(os.path.relpath(place, workspace().root), text)
+            if not trusts:
+                require_may_replace(path)
             data = _bytes(text, before)
             if outside:
-                mark_drafted(place, data)
+                mark(place, data, outside)
             _replace(folder, name, data, mode)
     except Failure as failure:
         raise Denied(str(failure)) from None

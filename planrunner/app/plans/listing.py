@@ -36,6 +36,7 @@ class PlanFile(NamedTuple):
 class _Kept(NamedTuple):
     row: PlanRow
     files: tuple[tuple[str, str], ...]
+    loads: bool
 
 
 _kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
@@ -63,7 +64,26 @@ def checked(files: Sequence[PlanFile]) -> list[PlanRow]:
     return [row for row in rows if row is not None]
 
 
+def linked_paths() -> set[str]:
+    """The paths below the project of what its listed plans link to, those with errors aside."""
+    root = workspace().root
+    registry = Registry(project=root, keeps=False)
+    settings = sha256(settings_text(root)).hexdigest()
+    looks = [(file, _looked(root, file, registry, settings)) for file in project_files()]
+    return {
+        os.path.normpath(os.path.join(os.path.dirname(file.path), name))
+        for file, look in looks
+        if look is not None and look.loads
+        for name, _ in look.files
+    }
+
+
 def _checked(root: str, file: PlanFile, registry: Registry, settings: str) -> PlanRow | None:
+    look = _looked(root, file, registry, settings)
+    return None if look is None else look.row._replace(changed=file.changed)
+
+
+def _looked(root: str, file: PlanFile, registry: Registry, settings: str) -> _Kept | None:
     place = os.path.join(root, file.path)
     try:
         data = read_regular(place, MAX_TEXT + 1)
@@ -80,7 +100,7 @@ def _checked(root: str, file: PlanFile, registry: Registry, settings: str) -> Pl
             _kept[key] = kept
             while len(_kept) > KEPT:
                 _kept.popitem(last=False)
-    return kept.row._replace(changed=file.changed)
+    return kept
 
 
 def _is_unchanged(folder: str, name: str, digest: str) -> bool:
@@ -103,6 +123,7 @@ def _look(root: str, file: PlanFile, data: bytes, registry: Registry) -> _Kept:
             *(counts["error"], counts["warning"], counts["note"]),
         ),
         loaded.files,
+        loaded.plan is not None,
     )
 
 

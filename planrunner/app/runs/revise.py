@@ -221,8 +221,8 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
 
 def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
     """The plan, and what the record says of why it is trusted. One that the run proposed runs by the same
-    permission as the plan before it: it was shown before it was accepted, and may act nowhere else. What it links to was
-    not shown."""
+    permission as the plan before it: it was shown before it was accepted, and may act nowhere else. What it links to
+    was not shown."""
     if request.text is None:
         asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
         return admitted_plan(asked, MemoryJournal(), registry)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Json = Any
 
 
-FORMAT = "7"
+FORMAT = "8"
 
 
 class ReadyPlan(NamedTuple):

@@ -10,7 +10,7 @@ from planrunner.plan.model import Capability, Gate, Plan, Task
 from planrunner.plan.taint.flow import Flow, holes, read
 from planrunner.plan.taint.levels import Cell, Key, Level, Place, is_of_tools, meant
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink, sinks, votes
-from planrunner.plan.taint.traits import USES, known, may_run, row
+from planrunner.plan.taint.traits import USES, known, may_be_plan, may_run, row
 
 Json = Any
 Passed = Callable[[Key], bool]
@@ -160,9 +160,10 @@ def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
     return known
 
 
-def written_code(flow: Flow) -> dict[str, Sink]:
-    """The files of code that the plan writes with foreign text, by name, reviewed before they run or not."""
-    files = [Cell("file", (), name) for name in flow.files() if may_run(name) and not holes(name)]
+def written_code(flow: Flow, which: Callable[[str], bool] = may_run) -> dict[str, Sink]:
+    """The files of code that the plan writes with foreign text, by name, reviewed before they run or not; or others,
+    ``which`` tells by their names."""
+    files = [Cell("file", (), name) for name in flow.files() if which(name) and not holes(name)]
     sinks = {file.name: Sink("script", "", "", "", file.name, file.name, (file,)) for file in files}
     return {name: sink for name, sink in sinks.items() if whence(flow, sink, frozenset())}
 
@@ -248,13 +249,13 @@ def _named(flow: Flow, cell: Cell) -> str:
 
 def watched(plan: Plan, capabilities: Mapping[str, Capability | None]) -> dict[str, dict[str, Any]]:
     """What a run of a plan has to know of its capabilities, by name: empty where untrusted text reaches nothing that
-    acts and no file of code, reviewed or not. Where it does none is empty, so that the record says so."""
+    acts and no file of code or of a plan, reviewed or not. Where it does none is empty, so that the record says so."""
     rows = {name: row(found) for name, found in capabilities.items() if found is not None}
     flow = Flow(plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():
         if near(flow, place):
             break
     else:
-        if not written_code(flow):
+        if not (written_code(flow) or written_code(flow, may_be_plan)):
             return {}
     return {name: found or {"foreign": []} for name, found in rows.items()}

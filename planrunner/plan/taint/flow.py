@@ -193,6 +193,10 @@ class Flow:
         self._writers("")
         return list(self._files or ())
 
+    def written_by(self, place: Place) -> list[str]:
+        """The files that a task writes, as far as their names stand in the plan."""
+        return [name for name, _ in self._written(place)]
+
     def writers(self, file: str) -> list[Key]:
         """The tasks that write a file."""
         return [key for key, _ in self._writers(file)]

@@ -117,6 +117,13 @@ def may_run(path: str) -> bool:
     return name in _RUN or posixpath.splitext(name)[1].lower() in _CODE
 
 
+def may_be_plan(path: str) -> bool:
+    """Whether a file, by its name, may be one that is run as a plan."""
+    if path.endswith(".json") and not path.endswith(".plan.json"):
+        return posixpath.basename(posixpath.dirname(path)) == "plans"
+    return path.endswith((".yaml", ".yml", ".plan", ".plan.json"))
+
+
 def files_of(value: Json) -> Iterator[str]:
     """The files that an input names: one, or that of each item with a ``path``."""
     items = value if isinstance(value, list) else [value]

@@ -11,7 +11,7 @@ from planrunner.files.match import path_matches
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
 from planrunner.plan.rights import Level, entries, restricts, texts
-from planrunner.safety.project import read_settings, unsound
+from planrunner.safety.project import read_settings, settings_files, unsound
 
 Kind = Literal["none", "landlock", "bubblewrap", "docker"]
 Network = Literal["open", "judged", "none"]
@@ -202,13 +202,12 @@ def _ruling(root: str) -> Iterator[str]:
     if not os.path.lexists(path):
         return
     try:
-        included = read_settings(root).files
+        read_settings(root)
     except PlanInvalid as error:
         raise Refused(unsound(error)) from None
     except UsageError as error:
         raise Refused(error.message) from None
-    yield path
-    yield from (f"{root}/{name}" for name in included)
+    yield from (f"{root}/{name}" for name in settings_files(root))
 
 
 def _around(files: Iterable[str], root: str, writable: Sequence[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from planrunner.plan.names import plan_paths
 from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
 from planrunner.service.control import HereControl, Order
-from planrunner.service.plans import HereDrafts, checking, plan_of
+from planrunner.service.plans import HereDrafts, author, checking, plan_of
 from planrunner.service.problems import Problem, require_own_address
 from planrunner.views.documents import document_of, listing
 from planrunner.views.draft import Shown, draft_document
@@ -45,7 +45,13 @@ class Text(Body):
         """The text that the file gets. Raises Problem 422 where there is none or both."""
         if (self.plan is None) == (not self.text):
             raise Problem(422, "give `text`, or the plan as data under `plan`")
-        return self.text or write_json(self.plan)
+        return self.text or write_json(_named_first(self.plan or {}))
+
+
+def _named_first(plan: dict[str, Json]) -> dict[str, Json]:
+    """A plan as data with its name at its beginning, where what looks for plans expects it."""
+    names = [key for key in ("plan", "plan_id", "id") if key in plan]
+    return {**{key: plan[key] for key in names}, **plan}
 
 
 class Saved(Text):
@@ -96,7 +102,8 @@ def create(body: Saved, visitor: Runner, project: HereProject) -> Answer:
 
 @router.put("/plans", responses=shaped("The plan, and its findings.", "path", "digest"))
 def replace(body: Saved, visitor: Runner, project: HereProject) -> Answer:
-    """Write a plan over the text that was read."""
+    """Write a plan over the text that was read. A token without the scope `admin` changes no plan that runs as it
+    is."""
     return Answer(_saved(body, visitor, project))
 
 
@@ -121,7 +128,10 @@ def preview(body: Chosen, visitor: HereVisitor, project: HereProject) -> Answer:
 def draft_plan(body: Goal, visitor: Runner, project: HereProject, drafts: HereDrafts) -> Answer:
     """Draft a plan for a goal; nothing runs but the model that writes it."""
     with drafts.turn(), behalf(visitor, project):
-        made = draft(DraftRequest(body.goal, edit.place_of(body.path), body.model, state=project.state), Silent())
+        place = edit.place_of(body.path)
+        if body.save and not author(visitor).trusts:
+            edit.require_may_replace(body.path)
+        made = draft(DraftRequest(body.goal, place, body.model, state=project.state), Silent())
         return Answer(_draft_document(made, write_draft(made) if body.save else ""))
 
 
@@ -163,8 +173,8 @@ def _draft_document(made: Draft, written: str) -> dict[str, Json]:
 
 def _saved(body: Saved, visitor: Visitor, project: HereProject) -> dict[str, Json]:
     with behalf(visitor, project):
-        outside = "admin" not in visitor.scopes
-        return _text_object(edit.save_text(body.path, body.written(), body.digest, outside))
+        trusts, outside = author(visitor)
+        return _text_object(edit.save_text(body.path, body.written(), body.digest, outside, trusts))
 
 
 def _text_object(text: edit.PlanText) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from planrunner.app.drafts.beginnings import begun
-from planrunner.app.people.admission import review
+from planrunner.app.people.admission import is_trusted, review, trust_plan
 from planrunner.app.plans.edit import (
     LARGEST,
     Look,
@@ -27,16 +27,18 @@ from planrunner.app.plans.edit import (
     place_of,
     plain,
     read_text,
+    runs_as_it_is,
     save_text,
 )
 from planrunner.app.queue.asking import take_up
 from planrunner.app.runs.revise import ReviseRequest, preview, revise, run_plan
 from planrunner.diagnostics import Diagnostic
-from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, RecordMismatch
-from planrunner.safety.trust import why_drafted
+from planrunner.errors import Denied, NotFound, PlanInvalid, PlanrunnerError, RecordMismatch, UsageError
+from planrunner.safety.trust import DRAFTED, why_marked
 from planrunner.service.context import HereForm, HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereReader, Reader
-from planrunner.service.plans import checking
+from planrunner.service.plans import author, checking
+from planrunner.service.problems import Problem, below, problem_of
 from planrunner.source import Notation, Source, notation_of
 from planrunner.views.page.code import code_lines
 from planrunner.views.page.difference import difference as compared
@@ -109,9 +111,10 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         values = panels(seen, draft)
     saved = _saved(draft.path)
     lines = code_lines(seen.source, seen.findings)
-    may_edit = "run" in visitor.scopes
+    may_edit = _may_edit(draft.path, visitor)
     unsaved = saved is None or saved.text != draft.text
-    drafted = why_drafted(place_of(draft.path)) if saved is not None else ""
+    drafted = why_marked(place_of(draft.path)) if saved is not None else ""
+    trusted = bool(drafted) and is_trusted(place_of(draft.path))
     title = seen.sketch.title or seen.sketch.id if seen.sketch is not None else ""
     return {
         **values,
@@ -125,7 +128,8 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "unsaved": unsaved,
         "saved_words": _saved_words(saved, draft),
         "drafted": drafted,
-        "trusted": bool(drafted) and _is_trusted(place_of(draft.path)),
+        "trusted": trusted,
+        "may_trust": bool(drafted) and not trusted and not unsaved and author(visitor).trusts,
         "used": 0,
         "notation": seen.source.notation,
         "notations": _notations(draft, project, seen.findings) if not unsaved and not draft.run else (),
@@ -133,18 +137,18 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "notes": notes_data(seen.source, seen.findings) if may_edit else [],
         "took": time.monotonic() - started,
         "may_edit": may_edit,
-        "readonly": "Editing needs the scope run.",
+        "readonly": _NEEDS_ADMIN if "run" in visitor.scopes else "Editing needs the scope run.",
         "alert": draft.alert,
         **_changes(draft, saved),
     }
 
 
-def _is_trusted(path: str) -> bool:
-    """Whether a person trusts a plan file as it is."""
-    try:
-        return bool(review(path).summary["trusted"] == "trusted")
-    except PlanrunnerError:
-        return False  # it has errors, which the page shows
+_NEEDS_ADMIN = "This plan runs as it is, so changing it needs the scope admin. A new plan needs run alone."
+
+
+def _may_edit(path: str, visitor: Visitor) -> bool:
+    """Whether a visitor may save what stands in the editor: nothing is offered that would be refused."""
+    return "run" in visitor.scopes and (author(visitor).trusts or not runs_as_it_is(path))
 
 
 def panels(seen: Look, draft: Draft) -> dict[str, object]:
@@ -284,6 +288,8 @@ def act(here: HereReader, visitor: Runner, path: str, form: HereForm) -> Respons
     with here.behalf():
         if what in ("save", "revise"):
             return _save(draft, here, revising=what == "revise")
+        if what == "trust":
+            return _trust(draft, here)
         status = 200
         try:
             draft = _changed(draft, what, which)
@@ -301,14 +307,29 @@ def _changed(draft: Draft, what: str, which: str) -> Draft:
     return draft
 
 
+def _trust(draft: Draft, here: Reader) -> Response:
+    """Trust the plan as it stands in its file, which has to be what was shown."""
+    if not author(here.visitor).trusts:
+        raise Problem(403, "trusting a plan needs the scope admin")
+    kept, seen = read_text(draft.path), review(place_of(draft.path))
+    if kept.digest != draft.digest or plain(seen.ready.text) != kept.text:
+        alert = Alert("bad", "The file has changed since it was shown, so it was not trusted. This is what it holds.")
+        return shown_editor(draft._replace(text=kept.text, digest=kept.digest, alert=alert), here, 409)
+    trust_plan(place_of(draft.path), seen)
+    return RedirectResponse(f"/{here.project.name}/plans/{quote(draft.path)}", 303)
+
+
 def _save(draft: Draft, here: Reader, revising: bool) -> Response:
     """Save, and with ``revising`` give the run its next revision and let it go on."""
-    outside = draft.drafted or "admin" not in here.visitor.scopes
+    trusts, outside = author(here.visitor)
     project = here.project
     try:
-        kept = save_text(draft.path, draft.text, draft.digest, outside)
+        kept = save_text(draft.path, draft.text, draft.digest, DRAFTED if draft.drafted else outside, trusts)
     except RecordMismatch as error:
         return shown_editor(_overtaken(draft, error), here, 409)
+    except (Denied, UsageError) as error:
+        alert = Alert("bad", f"Nothing was saved: {error.message}. {error.hint}".strip())
+        return shown_editor(draft._replace(alert=alert), here, 422 if isinstance(error, UsageError) else 403)
     address = f"/{project.name}/plans/{quote(draft.path)}"
     if not revising:
         run = {"run": draft.run} if draft.run else {}
@@ -317,7 +338,8 @@ def _save(draft: Draft, here: Reader, revising: bool) -> Response:
         made = revise(ReviseRequest(draft.run, place_of(draft.path), reason=draft.reason), None)
         take_up(made.run_id)
     except PlanrunnerError as error:
-        alert = Alert("bad", f"Saved, but the run was not revised: {error.message}. {error.hint}".strip())
+        told = below(problem_of(error), f"{project.root}/")
+        alert = Alert("bad", f"Saved, but the run was not revised: {told.detail}. {told.hint}".strip())
         return shown_editor(draft._replace(digest=kept.digest, alert=alert), here, 409)
     return RedirectResponse(f"/{project.name}/runs/{quote(made.run_id)}", 303)
 
@@ -342,7 +364,7 @@ def look_again(project: HereProject, visitor: HereVisitor, said: TextOfPlan) -> 
     draft = Draft(said.path, plain(said.text), "", said.run)
     with behalf(visitor, project), checking():
         seen = look(draft.path, draft.text)
-        values = {**panels(seen, draft), "may_edit": "run" in visitor.scopes, "took": time.monotonic() - started}
+        values = {**panels(seen, draft), "may_edit": _may_edit(draft.path, visitor), "took": time.monotonic() - started}
     names = ["verdict", "findings", "graph", "preview", *(["stale"] if said.run else [])]
     return {
         "parts": {name: part("plan_parts.html", name, values) for name in names},
