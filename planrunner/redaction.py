@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
 from threading import Lock
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, quote_plus
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 from weakref import WeakSet
 
 SHORTEST = 6
@@ -44,6 +44,108 @@ def lines(value: bytes) -> tuple[bytes, ...]:
     """What of a value is looked for: each of its lines that is long enough, without the frame lines of PEM files."""
     each = (line.strip() for line in value.splitlines())
     return tuple(dict.fromkeys(line for line in each if len(line) >= SHORTEST and not line.startswith(b"-----")))
+
+
+_DEEPEST = 4
+"""Levels at which parts of parts are looked for: a key in JSON in base64."""
+_MOST_PARTS = 1_000
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token|key|auth|cred|sign|private|pin$", re.IGNORECASE)
+_WORD = re.compile(r"(?:[A-Z]?[a-z]{1,19}|[A-Z]{1,19})(?:[ ._-]+(?:[A-Z]?[a-z]{1,19}|[A-Z]{1,19}))*")
+"""A name of something, such as ``service_account`` or ``db.example.org``: no digit, no changing case."""
+_PAIR = re.compile(
+    r"""(?:^|[;,&\s])\s*([A-Za-z_][\w.-]*(?: \w+)?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s]+?(?=,[A-Za-z_][\w.-]*=|[;&\s]|$))"""
+)
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{8,}={0,2}")
+
+
+def parts(value: bytes) -> tuple[bytes, ...]:
+    """What else of a value is looked for: the members of JSON, the password and the parameters of an address, the
+    values of ``NAME=value`` pairs, the password of ``user:password``, and all of these in what base64 holds. Parts
+    that are shorter than ``SHORTEST`` are left out, and so are words that the name of a part does not call secret."""
+    found: dict[bytes, None] = {}
+    waiting = [(value, 0)]
+    for whole, depth in waiting:
+        if depth == _DEEPEST or len(found) >= _MOST_PARTS:
+            break
+        for name, part in _parts(whole):
+            if len(part) < SHORTEST or part in found or part == value or (not name and _is_word(part)):
+                continue
+            found.update(dict.fromkeys(lines(part) or (part,)))
+            waiting.append((part, depth + 1))
+    return tuple(found)
+
+
+def _is_word(part: bytes) -> bool:
+    return _WORD.fullmatch(part.decode("utf-8", "replace")) is not None
+
+
+def _parts(whole: bytes) -> Iterator[tuple[bool, bytes]]:
+    """The parts of a value, each with whether its name says that it is secret."""
+    if _BASE64.fullmatch(whole) and (inner := _unpacked(whole)):
+        yield True, inner
+    try:
+        text = whole.decode()
+    except UnicodeDecodeError:
+        return
+    for secret, part in chain(_members(text), _of_address(text), _pairs(text)):
+        yield secret, part.encode("utf-8", "surrogatepass")
+
+
+def _unpacked(whole: bytes) -> bytes:
+    """The text that base64 holds; empty for anything else."""
+    try:
+        inner = base64.b64decode(whole.translate(bytes.maketrans(b"-_", b"+/")) + b"=="[: -len(whole) % 4])
+        return inner if inner.decode().replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else b""
+    except ValueError:
+        return b""
+
+
+def _members(text: str) -> Iterator[tuple[bool, str]]:
+    try:
+        waiting = [("", json.loads(text))] if text.lstrip()[:1] in ("{", "[") else []
+    except (ValueError, RecursionError):
+        return
+    for name, value in waiting:
+        secret = _SECRET_NAME.search(name) is not None
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(name, each) for each in value]
+        elif isinstance(value, str):
+            yield secret, value
+        elif secret and type(value) is int:
+            yield True, str(value)
+
+
+def _of_address(text: str) -> Iterator[tuple[bool, str]]:
+    if "://" in text and not re.search(r"\s", text):
+        try:
+            address = urlsplit(text)
+            password, given = address.password, parse_qsl(address.query)
+        except ValueError:
+            return
+        yield from ((True, each) for each in (password, unquote(password or "")) if each)
+        yield from ((_SECRET_NAME.search(name) is not None, each) for name, each in given)
+    elif pair := re.fullmatch(r"[\w.@+-]+:([^\s:]+)", text):
+        yield True, pair[1]
+
+
+def _pairs(text: str) -> Iterator[tuple[bool, str]]:
+    if "=" not in text or _PAIR.match(text) is None:
+        return
+    for name, given in _PAIR.findall(text):
+        secret = _SECRET_NAME.search(name) is not None
+        yield secret, given[1:-1] if given[0] in "\"'" and given[-1] == given[0] else given
+
+
+def _wrapped(value: bytes) -> Iterator[bytes]:
+    """A value in base64 as programs print it: in lines, and those of several lines as a whole."""
+    whole = base64.b64encode(value)
+    if b"\n" in value:
+        yield whole
+        yield base64.b64encode(value + b"\n")
+    for width in (76, 64):
+        yield from (whole[at : at + width] for at in range(0, len(whole), width) if len(whole) > width)
 
 
 def _octets(value: bytes) -> Iterator[bytes]:
@@ -261,13 +363,14 @@ class Redactor:
         return known
 
     def add(self, name: str, value: bytes) -> None:
-        """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead, ``***`` for one without a
-        name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless all are shorter."""
+        """Look for a value from now on, line by line and with its parts, and write ``[secret:NAME]`` instead,
+        ``***`` for one without a name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless all are shorter."""
         mask = b"[secret:%s]" % name.encode() if name else MASK
         sought = lines(value) or (value,)
         if all(line in self._masks for line in sought):
             return
-        new = {each for line in sought for each in spellings(line)}
+        new = {each for part in (*sought, *parts(value)) for each in spellings(part)}
+        new |= {each for each in _wrapped(value) if len(each) >= SHORTEST}
         with self._lock:
             masks = {**dict.fromkeys(new, mask), **self._masks}
             for other in {mask, *masks.values()}:
