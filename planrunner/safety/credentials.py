@@ -17,10 +17,12 @@ from planrunner.errors import PlanrunnerError
 from planrunner.plan.expressions.quantities import amount, parse_duration
 from planrunner.plan.nearest import nearest
 from planrunner.redaction import SHORTEST
+from planrunner.safety.assignments import assignments
 from planrunner.safety.project import FILE, read_data, read_located
 from planrunner.safety.settings import id_of
 from planrunner.source import Source
-from planrunner.syntax.tree import to_json
+from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, Scalar, to_json
 
 Json = Any
 
@@ -218,10 +220,10 @@ def _under_key(credential: Credential, data: bytes) -> bytes:
             value = value.get(part) if isinstance(value, dict) else None
     else:
         value = value[credential.file_key]
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
+    if not isinstance(value, str):
         state = "has no key" if value is None else "has no text under the key"
         raise _Absent(f"{credential.path} {state} `{credential.file_key}`")
-    return str(value).encode()
+    return value.encode()
 
 
 def _parsed(credential: Credential, text: str) -> Json:
@@ -230,10 +232,10 @@ def _parsed(credential: Credential, text: str) -> Json:
     if ending in (".yaml", ".yml", ".json"):
         return _tree(credential, text)
     if os.path.basename(credential.file_path).startswith(".env") or ending in (".env", ".conf", ".ini", ".properties"):
-        return _assignments(text)
+        return _assignments(credential, text)
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     name = first.partition("=")[0].removeprefix("export ").strip()
-    return _assignments(text) if "=" in first and name.isidentifier() else _tree(credential, text)
+    return _assignments(credential, text) if "=" in first and name.isidentifier() else _tree(credential, text)
 
 
 def _tree(credential: Credential, text: str) -> Json:
@@ -242,17 +244,27 @@ def _tree(credential: Credential, text: str) -> Json:
     parsed = parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
     if parsed.tree is None or any(finding.severity == "error" for finding in parsed.findings):
         raise _Absent(f"{credential.path} is neither JSON nor YAML, nor lines such as NAME=value")
-    return to_json(parsed.tree)
+    return _as_written(parsed.tree)
 
 
-def _assignments(text: str) -> dict[str, str]:
-    assigned = {}
-    for line in text.splitlines():
-        name, sign, value = line.strip().removeprefix("export ").partition("=")
-        value = value.strip()
-        if sign and not name.startswith("#"):
-            quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
-            assigned[name.strip()] = value[1:-1] if quoted else value
+def _as_written(node: Node) -> Json:
+    """The data of a file in which a number is the text that was written: ``0012345`` is a password."""
+    if isinstance(node, MappingNode):
+        return {str(key.value): _as_written(value) for key, value in node.entries}
+    if isinstance(node, Scalar) and type(node.value) in (int, float):
+        return node.raw
+    return to_json(node)
+
+
+def _assignments(credential: Credential, text: str) -> dict[str, str]:
+    """The values of ``NAME=value`` lines. Other lines, such as ``[section]``, say nothing; one that begins as an
+    assignment and is none would shift what stands behind it."""
+    assigned: dict[str, str] = {}
+    for name, value, line, written in assignments(text):
+        if not name and "=" in written:
+            raise _Absent(f"{credential.path}, line {line}: a quote is not closed, or text follows it")
+        if value is not None:
+            assigned[name] = value
     return assigned
 
 

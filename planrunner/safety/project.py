@@ -22,6 +22,7 @@ from planrunner.plan.sections import PROJECT, sections_with
 from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.wording import unknown_key
 from planrunner.safety import settings
+from planrunner.safety.assignments import assignments
 from planrunner.safety.settings import (
     Part,
     Said,
@@ -340,27 +341,17 @@ def env_variables(directory: str) -> dict[str, str]:
     given = read_data(directory).get("env_file") or ()
     variables: dict[str, str] = {}
     for name in (given,) if isinstance(given, str) else given:
-        for number, line in enumerate(_text(directory, name).splitlines(), 1):
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            variable, sign, value = line.strip().removeprefix("export ").partition("=")
-            variable = variable.strip()
-            if not sign or not variable.isidentifier() or not variable.isascii():
-                raise UsageError(f"{name}, line {number}: expected NAME=value")
+        for variable, value, line, text in assignments(_text(directory, name)):
+            if not variable.isidentifier() or not variable.isascii() or value is None:
+                open_ = "" if variable or "=" not in text else ": a quote is not closed, or text follows it"
+                raise UsageError(f"{name}, line {line}: expected NAME=value{open_}")
             if STEERING.fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
                 message = (
-                    f"{name}, line {number}: no environment file sets `{variable}`, by which programs are found or run"
+                    f"{name}, line {line}: no environment file sets `{variable}`, by which programs are found or run"
                 )
                 raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
-            variables[variable] = _value(value.strip())
+            variables[variable] = value
     return variables
-
-
-def _value(text: str) -> str:
-    """What stands between quotes as it is; else up to a comment behind a space."""
-    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
-        return text[1:-1]
-    return text.partition(" #")[0].rstrip()
 
 
 def _text(directory: str, name: str) -> str:

@@ -372,6 +372,7 @@ def test_every_import_is_the_standard_library_ours_or_a_declared_dependency() ->
         "lark",
         "jinja2",
         "markupsafe",
+        "dotenv",
         "pluggy",
     }
     strange = [

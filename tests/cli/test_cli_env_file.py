@@ -10,6 +10,8 @@ from typing import Any
 import commands
 import pytest
 
+from planrunner.safety.project import env_variables
+
 PLAN = {
     "plan": "p",
     "defaults": {"timeout": "1m"},
@@ -57,6 +59,8 @@ def test_what_is_set_already_comes_first_and_a_rerun_reads_the_files_too(project
     [
         ("GREETING\n", ".env, line 1: expected NAME=value"),
         ("\nPATH=/tmp\n", ".env, line 2: no environment file sets `PATH`"),
+        ('A="first line\nQUJD=\nPW="a\\"b"\n', ".env, line 1: expected NAME=value: a quote is not closed"),
+        ('\n# x\n\nA="open\n', ".env, line 4: expected NAME=value: a quote is not closed"),
         ("PLANRUNNER_STATE=/tmp\n", "no environment file sets `PLANRUNNER_STATE`"),
     ],
 )
@@ -85,3 +89,21 @@ def test_the_files_of_a_project_from_outside_are_not_read(
     _, _, errors = planrunner(home, "exec", str(project / "p.json"))
     assert "line 1" not in errors
     assert "from outside the project" in errors
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('WHO="a\\"b"', 'a"b'),
+        ('WHO="a\\nb"', "a\nb"),
+        ('WHO="first\nsecond="', "first\nsecond="),
+        ("WHO=a#b # c", "a#b"),
+        ("WHO='$HOME ${X} `y`'", "$HOME ${X} `y`"),
+        ("export WHO=$HOME/${X}", "$HOME/${X}"),
+        ("WHO=a\r", "a"),
+    ],
+)
+def test_quotes_and_escapes_are_those_of_dotenv_and_nothing_is_filled_in(line: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / "planrunner.yaml").write_text("env_file: .env\n")
+    (tmp_path / ".env").write_text(f"{line}\nGREETING=after\n")
+    assert env_variables(str(tmp_path)) == {"WHO": value, "GREETING": "after"}

@@ -160,3 +160,24 @@ def test_an_entry_that_is_wrong_is_told_at_its_place(tmp_path: Path, entry: str,
     assert found is not None and len(found.findings) == 1
     assert found.findings[0].code.startswith(code)
     assert words in found.findings[0].message + found.findings[0].help
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        (".env", 'PW="pass\\"word"\n', b'pass"word'),
+        (".env", 'PW="line one\nline two="\n', b"line one\nline two="),
+        ("k.ini", "[section]\nPW=pass#word # old\n", b"pass#word"),
+        ("k.yaml", "PW: 00123450\n", b"00123450"),
+        ("k.yaml", "PW: 1234567.10\n", b"1234567.10"),
+    ],
+)
+def test_a_value_under_a_key_is_what_was_written(tmp_path: Path, name: str, text: str, wanted: bytes) -> None:
+    (tmp_path / name).write_text(text)
+    assert value(tmp_path, f"{{source: file, file_path: {name}, file_key: PW}}") == wanted
+
+
+def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text('A=x\nB="first line\nPW=s3cret-value\n')
+    said = refusal(tmp_path, "{source: file, file_path: .env, file_key: PW}")
+    assert ".env, line 2: a quote is not closed" in said and "s3cret" not in said
