@@ -68,7 +68,8 @@ class LintCommand(click.Command):
 @click.pass_context
 def lint_command(ctx: click.Context, /, **options: Any) -> int:
     """Check plans, and the settings of their projects. PATH is the name of a plan, a file, a folder (`docs/`) or `-`
-    for standard input; without one the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, but not fixed.
+    for standard input; without one the working directory is searched. A planrunner.yaml that is named is checked as by
+    `config check`, but not fixed.
 
     Codes: 0 nothing at or above --fail-on, 1 findings, 3 no plan found.
 

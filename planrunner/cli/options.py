@@ -70,8 +70,9 @@ class PlanPath(click.Path):
         return plan_named(str(super().convert(value, param, ctx)))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        names = import_module("planrunner.cli.completion").PLAN  # by name: other calls load nothing of completion
-        return names(ctx, param, incomplete) + super().shell_complete(ctx, param, incomplete)
+        completion = import_module("planrunner.cli.completion")  # by name: other calls load nothing of it
+        names: list[CompletionItem] = completion.PLAN(ctx, param, incomplete)
+        return names + super().shell_complete(ctx, param, incomplete)
 
 
 RESOLUTIONS = ("retry", "completed", "failed", "rollback")

@@ -8,14 +8,15 @@ from planrunner.machine.admission import alike, follow, next_round
 from planrunner.machine.budgets import too_deep, went_round
 from planrunner.machine.commands import Close, Command, Open, Record
 from planrunner.machine.compensation import is_within
+from planrunner.machine.endings import frame_failure, main_part_done
 from planrunner.machine.events import FrameClosing, FrameOpened, PeopleAwaited, TaskSettled
 from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State, member
-from planrunner.machine.statuses import after_settling, main_part_done, wake
-from planrunner.machine.stops import ended_by, undisturbed
+from planrunner.machine.statuses import after_settling, wake
+from planrunner.machine.stops import ended_by
 from planrunner.machine.timers import TimeMeter
 from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.agents import CHECK
@@ -189,13 +190,13 @@ def step(state: State, number: int, now: float) -> Command | None:
     frame = task_state.inner
     assert frame is not None
     if frame.linked is not None and undone_first(state, frame):
-        return begin_undoing(state, number, *_verdict(state, frame))
+        return begin_undoing(state, number, *frame_failure(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
         due = state.wheel.due(number)
         if due is not None and due <= now and not frame.closing:
             return Record(FrameClosing(state.specs[number].id, "timeout"))
         return None
-    failure, message = _verdict(state, frame)
+    failure, message = frame_failure(state, frame)
     if frame.undoing is not None:
         failure, message = came_to(state, frame.undoing)
     loop = state.specs[number].loop
@@ -210,30 +211,7 @@ def undone_first(state: State, frame: Frame) -> bool:
         return False
     if frame.undoing is not None:
         return frame.undoing.active
-    return is_linked_due(state, frame, _verdict(state, frame)[0])
-
-
-def _verdict(state: State, frame: Frame) -> tuple[str, str]:
-    """Failure class and sentence for a frame in which everything is settled; empty when it went well."""
-    if frame.closing == "timeout":
-        return "timeout", "ran longer than its timeout"
-    if frame.closing == "budget":
-        return "budget", frame.why or "a budget of it is used up"
-    if frame.closing:
-        return "cancelled", f"stopped: {frame.closing}"
-    if len(frame.failures) > frame.tolerate:
-        first = frame.failures[0]
-        task, task_state = state.specs[first], state.tasks[first]
-        count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
-        return task_state.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {task_state.detail}"
-    if frame.ended >= 0:
-        return "", ""
-    inner = range(frame.first, frame.first + frame.size)
-    tasks = state.tasks
-    stopped = [number for number in inner if tasks[number].dependency_outcome == tasks[number].status == "cancelled"]
-    if stopped and not (len(frame.failures) + len(stopped) <= frame.tolerate and undisturbed(state, frame.owner)):
-        return "cancelled", f"`{state.specs[stopped[0]].id}` was cancelled: {state.tasks[stopped[0]].detail}"
-    return "", ""
+    return is_linked_due(state, frame, frame_failure(state, frame)[0])
 
 
 def _after_round(state: State, number: int, loop: Loop, failure: str, message: str) -> Command:

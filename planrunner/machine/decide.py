@@ -11,6 +11,7 @@ from planrunner.machine.budgets import has_room, notices, time_limit, warning_ti
 from planrunner.machine.checkpoints import kept_first
 from planrunner.machine.commands import AskPeople, Close, Command, Compare, End, Record, settle
 from planrunner.machine.containers import pause_meters, step
+from planrunner.machine.endings import ending_of_run
 from planrunner.machine.events import (
     AttemptStopping,
     FailureResolved,
@@ -35,9 +36,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.machine.stops import (
     FINAL_STOPS,
-    OUT_OF_BUDGET,
     alarm,
-    called_off,
     closed,
     cut,
     deadline_of,
@@ -327,25 +326,7 @@ def _finish(state: State) -> list[Command]:
             return [_stuck(state)]
         # nothing but a person moves the run: until then no time is spent
         return [] if state.active_since is None else [Record(PeopleAwaited())]
-    if state.stop_reason in OUT_OF_BUDGET:
-        return [End("failed", "deadline" if state.stop_reason == "deadline" else "budget")]
-    if state.compensation_log is not None and state.compensation_log.main.status:
-        undone = state.compensation_log.main
-        if undone.reason != "doubt":  # a run that was undone did not complete, whatever it was before
-            return [End("failed" if state.failures else "cancelled", undone.status)]
-        return [_by_tasks(state)]
-    if state.stop_reason in FINAL_STOPS:
-        return [End("cancelled", state.stop_reason)]
-    return [_by_tasks(state)]
-
-
-def _by_tasks(state: State) -> End:
-    """The end of a run that was not stopped."""
-    if state.failures:
-        return End("failed", "failed")
-    if state.top.ended >= 0:
-        return End("completed")
-    return End("cancelled", "task") if called_off(state) else End("completed")
+    return [End(*ending_of_run(state))]
 
 
 def _time_will_tell(state: State) -> bool:

@@ -26,10 +26,10 @@ from planrunner.machine.compensation import (
     takes_back,
 )
 from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
+from planrunner.machine.endings import main_part_done
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.names import owners
 from planrunner.machine.state import State
-from planrunner.machine.statuses import main_part_done
 from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut
 from planrunner.machine.verdicts import retry_delay, retry_policy
 from planrunner.plan.model import Retry, RollbackPolicy

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
+from planrunner.machine.endings import level_of, status_of_level
 from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
 from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
@@ -524,15 +525,56 @@ def plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
 
 def _plan(state: State, frame: Frame) -> dict[str, Json]:
     plan = plan_of(state, frame)[0]
-    return {"id": plan.id, "title": plan.title, "version": plan.version}
+    return {"id": plan.id, "name": plan.id, "title": plan.title, "version": plan.version}
 
 
 def _run(state: State, frame: Frame) -> dict[str, Json]:
-    """``run.status`` is what a task under ``finally`` wants to know: whether its level is failing."""
-    fields = {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
+    """``run.status`` says whether a level is failing and, once only its ``finally`` is left, what it comes to."""
+    level = level_of(state, frame) if state.edition > 9 else None
+    failing = "failed" if frame.failures else str(state.status)
+    status = failing if level is None else status_of_level(state, level)
+    failures = [_failed(state, number) for number in (level or frame).failures]
+    fields = _Run(state, level or frame, id=state.run_id, seed=state.seed, status=status, failures=failures)
     if directory := state.environment.get("directory"):
         fields |= {"dir": directory, "project": str(directory).rstrip("/").rpartition("/")[2]}
     return fields
+
+
+class _Run(dict[str, "Json"]):
+    """What ``run`` stands for. All tasks of the level are looked through only where its ``duration`` is read."""
+
+    def __init__(self, state: State, level: Frame, **fields: Json) -> None:
+        super().__init__(fields)
+        self._state, self._level = state, level
+
+    def __contains__(self, name: object) -> bool:
+        return name == "duration" or super().__contains__(name)
+
+    def __missing__(self, name: str) -> Json:
+        if name == "duration":
+            return _amount(_lasted(self._state, self._level), "time")
+        raise KeyError(name)
+
+
+def _failed(state: State, number: int) -> dict[str, Json]:
+    """A failure that stands, as expressions read it."""
+    task_state = state.tasks[number]
+    message = task_state.outcome.message if task_state.outcome is not None else ""
+    return {
+        "task": state.specs[number].id,
+        "class": task_state.failure or "logic",
+        "message": message or task_state.detail,
+    }
+
+
+def _lasted(state: State, level: Frame) -> float:
+    """Seconds from the start of the run until the last task of a level ended that is not under ``finally``."""
+    ended = [
+        task_state.ended or 0.0
+        for number, task_state in enumerate(state.tasks[level.first : level.first + level.size], level.first)
+        if not state.specs[number].finally_
+    ]
+    return max(0.0, max(ended, default=0.0) - state.started_at)
 
 
 PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {

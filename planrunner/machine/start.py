@@ -9,6 +9,7 @@ from planrunner.jsontext import shown
 from planrunner.machine.admission import Admission
 from planrunner.machine.commands import AskFacts, AskPeople, Command, Record, Start, settle
 from planrunner.machine.containers import begin, undone_first
+from planrunner.machine.endings import main_part_done, others_done
 from planrunner.machine.events import (
     FactsObserved,
     FactsRequested,
@@ -26,7 +27,6 @@ from planrunner.machine.reuse import before, compared, is_still_approved
 from planrunner.machine.rollback import comes_first
 from planrunner.machine.scope import TaskScope, facts_of, facts_read
 from planrunner.machine.state import State
-from planrunner.machine.statuses import main_part_done, others_done
 from planrunner.machine.stops import (
     FINAL_STOPS,
     cut,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
+from planrunner.machine.endings import main_part_done
 from planrunner.machine.events import TaskStatus
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import has_next
@@ -209,20 +210,6 @@ def offer_routes(state: State, number: int) -> None:
             state.candidates[route.target] = None
     if number in state.recovering:
         state.candidates[number] = None
-
-
-def main_part_done(state: State, frame: Frame) -> bool:
-    """Everything but what stands under ``finally`` is settled, and no failure waits for its handlers."""
-    return not frame.open and not _is_recovering(state, frame)
-
-
-def others_done(state: State, frame: Frame) -> bool:
-    """The same for everything but the task that stands for ``done``, which is open."""
-    return frame.open == 1 and not _is_recovering(state, frame)
-
-
-def _is_recovering(state: State, frame: Frame) -> bool:
-    return any(state.tasks[number].frame is frame for number in state.recovering)
 
 
 def after_settling(state: State, frame: Frame) -> None:

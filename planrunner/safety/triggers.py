@@ -27,9 +27,10 @@ class Webhook(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """One entry. ``plan`` is its name, or its path below the project. ``cron`` is a time table of five fields in ``timezone``;
-    ``missed`` says what happens to times at which nothing could start; ``overlap``, what happens while an earlier run
-    of the trigger is not over. ``watch`` are patterns of files that have to stand still for ``settle`` seconds."""
+    """One entry. ``plan`` is its name, or its path below the project. ``cron`` is a time table of five fields in
+    ``timezone``; ``missed`` says what happens to times at which nothing could start; ``overlap``, what happens while an
+    earlier run of the trigger is not over. ``watch`` are patterns of files that have to stand still for ``settle``
+    seconds."""
 
     name: str
     kind: Kind

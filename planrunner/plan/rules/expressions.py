@@ -47,8 +47,8 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
         problems = seen.get(key)
         if problems is None:
             naming = naming or Naming(view)
-            problems = [*_problems(view, site, naming), *_outside_choices(view, site)]
-            if all(path[0] in OUTCOME for path in site.expression.paths):
+            problems = [*_problems(view, site, naming), *_outside_choices(view, site), *_never_so(view, site)]
+            if "run" not in site.expression.text and all(path[0] in OUTCOME for path in site.expression.paths):
                 seen[key] = problems  # names that mean the same for every task: judged once
         for problem in problems:
             if site.key == "next" and problem.code == "PLAN206" and "always false" in problem.message:
@@ -141,6 +141,30 @@ def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:
             near = nearest(str(value), [str(each) for each in allowed])
             help_ = f"did you mean `{near}`?" if near else f"its choices are {said}"
             yield Problem("PLAN206", f"the parameter `{path[1]}` is never `{str(value)[:40]}`", start, end, help_)
+
+
+_ENDS = ("completed", "failed", "cancelled")
+_UNDER_WAY = ("running", "failed")
+
+
+def _never_so(view: PlanView, site: Site) -> Iterable[Problem]:
+    """Comparisons of ``run.status`` with a word that it is never: under ``finally`` and in the outputs of the plan it
+    is what the run comes to, elsewhere whether it is failing."""
+    if "run" not in site.expression.text:
+        return
+    nested = bool(view.around.places) or not view.whole
+    is_last = site.here < 0 or view.plan.tasks[site.here].finally_
+    words = tuple(dict.fromkeys((*_ENDS, *_UNDER_WAY))) if nested else _ENDS if is_last else _UNDER_WAY
+    for path, (_, start, end, value) in equalities(site.expression.tree):
+        if path != ("run", "status") or value in words:
+            continue
+        said, near = ", ".join(f"`{word}`" for word in words), nearest(str(value), words)
+        help_ = f"it is {said}"
+        if value in _ENDS:
+            help_ += f"; `{value}` it is only under `finally`"
+        elif near:
+            help_ = f"did you mean `{near}`?"
+        yield Problem("PLAN206", f"`run.status` is never `{str(value)[:40]}` here", start, end, help_)
 
 
 def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:

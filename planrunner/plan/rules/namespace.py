@@ -43,8 +43,12 @@ FACTS: Mapping[str, Type] = {
     )
     for root in sorted(evaluate.ROOTS)
 }
-_PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
-_RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING, "dir": STRING, "project": STRING})
+_PLAN = object_of({"id": STRING, "name": STRING, "title": STRING, "version": STRING})
+_FAILURE = object_of({"task": STRING, "class": STRING, "message": STRING}, "a failure")
+_RUN = object_of({
+    "id": STRING, "seed": NUMBER, "status": STRING, "dir": STRING, "project": STRING,
+    "duration": TIME, "failures": list_of(_FAILURE),
+})  # fmt: skip
 _RETRY = object_of({"reason": STRING, "failure": STRING, "exit_code": ANY}, "`retry`")
 OF_ATTEMPTS: Mapping[str, Type] = {"attempt": NUMBER, "now": STRING, "uuid": STRING, "retry": _RETRY}
 """Names of the attempt that is under way or, before it, of the one that is to begin."""

@@ -125,6 +125,9 @@ def meant(place: Place, path: Path) -> list[Cell]:
         return [Cell("carry", level.key, rest[0] if rest else "*", rest[1:]) for level in loops][:1]
     if root == "rework":
         return [Cell("told", place.level.key, "comment")] if rest[:1] in ((), ("comment",)) else []
+    if path[:2] == ("run", "failures"):
+        tasks = [Place(level, task) for level in climbing(place.level) for task in level.tasks.values()]
+        return [cell for each in tasks for name in ("message", "reason") for cell in of_task(each, (name,))]
     return _item(place, root, rest) or _own(place, path)
 
 
