@@ -8,13 +8,14 @@ import stat
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json, money, percent, seconds, size
 from planrunner.fileio import open_told
 from planrunner.jsontext import shown
 from planrunner.machine.ledger import SPENDABLE, units
 from planrunner.plan.model import Output
+from planrunner.plan.nearest import meant, nearest
 
 
 def read_output_file(path: str) -> dict[str, Json]:
@@ -23,30 +24,36 @@ def read_output_file(path: str) -> dict[str, Json]:
     Raises Failure (logic) for a file above 1 MiB, one that is not a regular file, or a line that is neither a JSON
     object, ``key=value`` nor ``key<<END``.
     """
+    return parse_outputs(_take(path, "output"))
+
+
+def _take(path: str, kind: str) -> bytes:
+    """What a process wrote to a file of its own, which is then removed."""
     try:
         handle = open_told(path)
     except FileNotFoundError:
-        return {}
+        return b""
     except OSError as error:
-        raise Failure(f"the output file cannot be read: {error.strerror}") from None  # a link, a folder
+        raise Failure(f"the {kind} file cannot be read: {error.strerror}") from None  # a link, a folder
     try:
-        return parse_outputs(_read_all(handle))
+        return _read_all(handle, kind)
     finally:
         os.close(handle)
         with suppress(OSError):  # it has no name, a folder stands there, or the task took it away in the meantime
             os.unlink(path)
 
 
-def _read_all(handle: int) -> bytes:
+def _read_all(handle: int, kind: str = "output") -> bytes:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise Failure("the output file is not a regular file")
+        raise Failure(f"the {kind} file is not a regular file")
     chunks: list[bytes] = []
     total = 0
     while data := os.read(handle, OUTPUT_LIMIT + 1 - total):
         chunks.append(data)
         total += len(data)
         if total > OUTPUT_LIMIT:
-            raise Failure("the output file is larger than 1 MiB; keep large results in a file and declare an artifact")
+            more = "; keep large results in a file and declare an artifact" if kind == "output" else ""
+            raise Failure(f"the {kind} file is larger than 1 MiB{more}")
     return b"".join(chunks)
 
 
@@ -267,20 +274,64 @@ def require_calls(context: Context, wanted: int) -> None:
         raise Failure(f"{said}: set `budgets: {{calls: {wanted}}}` on the task", "budget")
 
 
-def read_usage(path: str) -> dict[str, Json]:
-    """What stands in the file named by ``PLANRUNNER_USAGE``, which is then removed: JSON objects or ``key=value``
-    lines. A file that cannot be read tells nothing."""
+class Usage(NamedTuple):
+    """What an attempt told that it used, and what is wrong with the rest of what it told; empty where nothing is."""
+
+    amounts: dict[str, Json]
+    problem: str = ""
+
+
+def read_usage(path: str) -> Usage:
+    """The file named by ``PLANRUNNER_USAGE``, which is then removed: JSON objects or ``key=value`` lines, which add
+    up."""
     try:
-        return known(read_output_file(path))
-    except Failure:
-        return {}
+        lines = _take(path, "usage").decode("utf-8", "replace").splitlines()
+    except Failure as failure:
+        return Usage({}, str(failure))
+    amounts: dict[str, Json] = {}
+    problem = ""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        of_line = _usage_line(line)
+        for what, more in of_line.amounts.items():
+            amounts[what] = amounts.get(what, 0) + more
+        if of_line.problem and not problem:
+            text = line if len(line) <= 60 else line[:57] + "…"
+            problem = f"line {number} of the usage file is `{text}`, {of_line.problem}"
+    return Usage(amounts, problem)
 
 
-def known(told: Mapping[str, Json]) -> dict[str, Json]:
-    """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is not an amount is
-    left out, and so counts as all that was set aside."""
-    amounts = {what: _amount(what, told[what]) for what in SPENDABLE if what in told}
-    return {what: value for what, value in amounts.items() if units(what, value) is not None}
+def _usage_line(line: str) -> Usage:
+    if not line.lstrip().startswith("{"):
+        what, mark, value = line.partition("=")
+        return usage_of({what.strip(): value.strip()}) if mark else Usage({}, _NO_AMOUNT)
+    try:
+        object = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return Usage({}, "which is not valid JSON")
+    return usage_of(object)
+
+
+_NO_AMOUNT = "which is not an amount: write `cost=0.05`, `tokens=1200` or a JSON object of these"
+
+
+def usage_of(told: Mapping[str, Json]) -> Usage:
+    """What was told by the names of amounts; text is read as a number, cost also as ``$0.05``."""
+    amounts: dict[str, Json] = {}
+    problem = ""
+    for what, value in told.items():
+        number = _amount(what, value)
+        if what not in SPENDABLE:
+            problem = problem or f"where `{what}` is not one of {_COUNTED}{meant(nearest(what, SPENDABLE))}"
+        elif units(what, number) is None:
+            problem = problem or _NO_AMOUNT
+        else:
+            amounts[what] = number
+    return Usage(amounts, problem)
+
+
+_COUNTED = ", ".join(f"`{what}`" for what in SPENDABLE)
 
 
 def _amount(what: str, value: Json) -> Json:

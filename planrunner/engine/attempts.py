@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn, declaration_of
 from planrunner.capabilities.faults import interrupts, said
-from planrunner.capabilities.outputs import known, read_usage, settle_outputs
+from planrunner.capabilities.outputs import Usage, read_usage, settle_outputs, usage_of
 from planrunner.capabilities.soundness import legible, not_json, sound
 from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
+from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
 from planrunner.machine.identities import SpanIdentity, attempt_identity
+from planrunner.machine.ledger import units
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.tasks import reads_exit_code
 from planrunner.process import plugin_code
@@ -117,6 +119,8 @@ class Attempt:
     def spend(self, amounts: Mapping[str, Json]) -> None:
         """Add to what this attempt is known to have used."""
         for what, more in amounts.items():
+            if units(what, more) is None:  # told here, where the fault is
+                raise ValueError(f"{what} of {more!r} is not an amount that can be spent")
             self.usage[what] = self.usage.get(what, 0) + more
 
     def settings(self, section: str) -> dict[str, Json]:
@@ -289,12 +293,26 @@ def make_scratch(call: Call) -> str:
 
 
 def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """The outcome with what the attempt spent, as its process or its function told it."""
-    told = {**attempt.usage, **outcome.usage}
+    """The outcome with what the attempt spent, as its process or its function told it. What it told that is not an
+    amount fails it; the rest of what it told counts."""
+    told = {what: value for what, value in {**attempt.usage, **outcome.usage}.items() if value is not None}
     path = usage_path(attempt.call) if attempt.process is not None else ""
     if not (told or (path and os.path.lexists(path))):
-        return outcome
-    return outcome._replace(usage={**known(told), **(read_usage(path) if path else {})})
+        return outcome._replace(usage={}) if outcome.usage else outcome
+    said = usage_of(told)
+    written = read_usage(path) if path else Usage({})
+    outcome = outcome._replace(usage={**said.amounts, **written.amounts})
+    if said.problem:
+        return _misreported(attempt.call, outcome, f"it told that it used {shown(told)}, {said.problem}")
+    return _misreported(attempt.call, outcome, written.problem) if written.problem else outcome
+
+
+def _misreported(call: Call, outcome: Outcome, problem: str) -> Outcome:
+    if not outcome.failure:
+        return outcome._replace(failure="logic", message=problem, outputs={}, artifacts=())
+    if outcome.failure == "logic" and outcome.exit_code and reads_exit_code(call.task):
+        outcome = outcome._replace(exit_code=None)  # the criteria of the task could accept it
+    return outcome._replace(message=f"{outcome.message}; {problem}" if outcome.message else problem)
 
 
 _made: set[str] = set()

@@ -14,6 +14,7 @@ from planrunner.machine.budgets import (
     ledger_of,
     need,
     read_ledger,
+    room,
     scope_name,
     scope_number,
     scope_of,
@@ -34,6 +35,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount, units
+from planrunner.machine.recovery import out_of_budget
 from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import Circuit, Governed, State
 from planrunner.machine.statuses import SETTLED, IllegalMove, move
@@ -104,7 +106,7 @@ class Admission:
     def _never(self, number: int) -> Command | None:
         """What follows for a task that can never begin; None for one that can."""
         if self._state.tasks[number].uncertain:
-            return None
+            return out_of_budget(self._state, number)
         short = self._shortage(number)
         if short is None or not short.final:
             return None
@@ -118,7 +120,7 @@ class Admission:
         wanted = need(state, number)
         if isinstance(wanted, str):
             return Shortage(number, wanted, 0, 0, 0, unpriced=True)
-        short = time_short(state, number, self._now) or fits(state, number, {**wanted, "attempts": 1}, self._claims)
+        short = time_short(state, number, self._now) or room(state, number, wanted, self._claims)
         if short is None:
             self._chosen[number] = wanted
         return short
@@ -142,8 +144,10 @@ class Admission:
         return fits
 
     def chosen(self, number: int) -> dict[str, Json]:
-        """What a task that begins sets aside, as the journal keeps it."""
-        return {what: amount(what, more) for what, more in self._chosen[number].items() if more}
+        """What a task that begins sets aside, as the journal keeps it; also a limit of nothing for what it spends."""
+        state = self._state
+        spends = state.trait(state.specs[number]).spends if state.edition > 9 else ()
+        return {what: amount(what, more) for what, more in self._chosen[number].items() if more or what in spends}
 
 
 def time_short(state: State, number: int, now: float) -> Shortage | None:
@@ -229,7 +233,7 @@ def wanted(state: State, now: float) -> list[Wanted]:
         spends = need(state, number)
         if isinstance(spends, str):
             continue
-        short = time_short(state, number, now) or fits(state, number, {**spends, "attempts": 1})
+        short = time_short(state, number, now) or room(state, number, spends)
         if short is None or not short.final or (short.scope, short.what) in read_ledger(state).refused:
             continue
         name, key = state.specs[number].id, (short.scope, short.what)

@@ -17,8 +17,9 @@ from planrunner.machine.compensation_log import Rollback
 from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned, UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.names import agent_of
-from planrunner.machine.state import State
+from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Budgets
+from planrunner.plan.tasks import tells_usage
 
 Json = Any
 
@@ -26,10 +27,16 @@ REST = "rest"
 """Among what a capability spends: it sends more requests than anybody knows before, so it sets aside all calls that are
 left where nothing is said."""
 
+ANY = "any"
+"""Among what a capability spends: it may tell more than it declares, as a plugin can."""
+
 MAX_DEPTH = 32
 """Levels of tasks inside tasks where no budget sets another limit."""
 
 _CUT_OFF = frozenset({"interrupted", "unstarted"})
+_TOLD = ("cost", "tokens")
+"""What an attempt may tell that it used without having set any aside; of calls each is set aside before it goes out."""
+_UNKNOWN = Trait()
 
 
 class Shortage(NamedTuple):
@@ -146,7 +153,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
         if own is None and (agent := agent_of(state, number)) is not None:
             own, left = _own(state, agent, what)
         if own is not None and left is not None:
-            amounts[what] = left if left > 0 or not own else 1
+            amounts[what] = left if left > 0 else int(own > 0)
         elif what in spends:
             if what == "calls":  # all that are left around it and not reserved; one without a limit
                 calls = {scope: limit_of(state, scope, what) for scope in chain(state, number) if REST in spends}
@@ -169,15 +176,27 @@ def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:
-    """Whether an attempt may use any of what is counted: its capability declares it, an earlier attempt told of it, or
-    it does whatever the plan says, as a script does, and the task itself has budgets. What all tasks have by default is
-    not set aside for scripts that tell nothing."""
+    """Whether an attempt sets any of what is counted aside: its capability declares it, an earlier attempt told of it,
+    or it does whatever the plan says, as a script does, and the task itself has budgets or its text says that it tells.
+    What all tasks have by default is not set aside for scripts that tell nothing."""
     task, account = state.specs[number], read_ledger(state).accounts.get(number)
-    trait = state.trait(task)
-    if what in trait.spends or (account is not None and account.spent.get(what)):
+    if what in state.trait(task).spends or (account is not None and account.spent.get(what)):
         return True
-    anything = state.traits.get(task.uses, trait)
-    return anything.effect == "unsafe" and not anything.instant and any(name == "budgets" for name, _ in task.spans)
+    if not _does_anything(state, task.uses):
+        return False
+    return any(name == "budgets" for name, _ in task.spans) or (state.edition > 9 and tells_usage(task))
+
+
+def _does_anything(state: State, uses: str) -> bool:
+    """Whether a capability does whatever the plan says, as a script does."""
+    trait = state.traits.get(uses, _UNKNOWN)
+    return trait.effect == "unsafe" and not trait.instant
+
+
+def _may_tell(state: State, uses: str, what: str) -> bool:
+    """Whether an attempt may tell that it used some of what is counted, whether or not it sets any aside."""
+    spends = state.traits.get(uses, _UNKNOWN).spends
+    return what in spends or ANY in spends or (not spends and _does_anything(state, uses))
 
 
 def _share(state: State, number: int, what: str) -> int | None:
@@ -221,6 +240,40 @@ def fits(
             if passing is None and more > left - account.reserved.get(what, 0) - claims.get((scope, what), 0):
                 passing = Shortage(scope, what, more, left, limit, final=False)
     return passing
+
+
+def room(
+    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
+) -> Shortage | None:
+    """The limit that keeps the next attempt of a task, which sets ``wanted`` aside, from starting; None where there is
+    none. A limit of cost or tokens that is used up keeps out whatever may spend, also what sets nothing aside."""
+    short = fits(state, number, {**wanted, "attempts": 1}, claims)
+    if short is not None and short.final:
+        return short
+    return used_up(state, number, wanted) or short
+
+
+def used_up(state: State, number: int, wanted: Mapping[str, int] = {}) -> Shortage | None:
+    """The first limit, from the task outwards, of which nothing is left for an attempt that sets none of it aside
+    (``wanted``) and may spend it all the same. Limits around what is under ``finally`` do not keep it from starting."""
+    if state.edition < 10:
+        return None
+    ledger, task = read_ledger(state), state.specs[number]
+    account = ledger.read(number)
+    open_ended = [
+        what
+        for what in _TOLD
+        if not wanted.get(what)
+        and (account.spent.get(what) or (_may_tell(state, task.uses, what) and limit_of(state, number, what) != 0))
+    ]
+    for scope in chain(state, number) if open_ended else ():
+        for what in open_ended:
+            limit, spent = limit_of(state, scope, what), ledger.read(scope).spent.get(what, 0)
+            if limit is not None and spent and spent >= limit:
+                return Shortage(scope, what, 1, limit - spent, limit)
+        if scope >= 0 and state.specs[scope].finally_:
+            break
+    return None
 
 
 # Folds
@@ -341,14 +394,14 @@ def has_room(state: State, number: int) -> bool:
     if state.ledger is None:
         return True
     wanted = need(state, number)
-    short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
+    short = None if isinstance(wanted, str) else room(state, number, wanted)
     return short is None or not short.final
 
 
 def waits_for(state: State, number: int) -> str:
     """Which budget a ready task waits for, with what it needs; empty for one that waits for something else."""
     wanted = need(state, number)
-    short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
+    short = None if isinstance(wanted, str) else room(state, number, wanted)
     if short is None:
         return ""
     reserved = read_ledger(state).read(short.scope).reserved.get(short.what, 0)
@@ -473,7 +526,18 @@ def rollback_short_of(state: State, rollback: Rollback, position: int) -> str:
         rest = _left_for_rollback(state, rollback, what)
         if rest is not None and rest <= 0:
             return what
+    for what in _TOLD if state.edition > 9 else ():
+        rest = _left_for_rollback(state, rollback, what)
+        if rest is not None and rest <= 0 and _undo_may_tell(state, position, what):
+            return what
     return ""
+
+
+def _undo_may_tell(state: State, position: int, what: str) -> bool:
+    assert state.compensation_log is not None
+    step = state.compensation_log.steps[position]
+    action = (step.task or state.specs[step.number]).rollback
+    return action is not None and step.kind == "action" and _may_tell(state, action.uses, what)
 
 
 def undo_share(state: State, rollback: Rollback, position: int) -> dict[str, Json]:

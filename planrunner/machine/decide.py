@@ -109,6 +109,9 @@ def decide(state: State, now: float) -> Decision:
         left += (*ready, *later)
     else:
         commands = admitted(state, ready, commands, now)
+        if state.ledger is not None and state.edition > 9 and any(_upsets(state, command) for command in commands):
+            commands, later = _without_beginnings(state, commands)
+            left += (*later,)
     if state.compensation_log is not None or state.plan.on_failure == "rollback":
         commands += rollback.continue_rollbacks(state, now)
         if not commands and rollback.busy(state):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from planrunner.machine.budgets import sentence, used_up
 from planrunner.machine.commands import AskProbe, Command, Record, Start, settle
 from planrunner.machine.events import (
     DoubtSettled,
@@ -40,8 +41,18 @@ def reissue(state: State, number: int) -> Start:
     reserved: dict[str, Any] = {}
     if state.ledger is not None:
         holding = state.ledger.holdings.get(number, {})
-        reserved = {what: amount(what, held) for what, held in holding.items() if held}
+        reserved = {what: amount(what, held) for what, held in holding.items() if held or state.edition > 9}
     return Start(number, task_state.attempts, task_state.reissues + 1, reserved)
+
+
+def out_of_budget(state: State, number: int) -> Command | None:
+    """The end of a cut-off attempt that may spend, where a limit around it is used up meanwhile: it does not start
+    again."""
+    if state.ledger is None or (short := used_up(state, number)) is None:
+        return None
+    task = state.specs[number]
+    detail = f"attempt {state.tasks[number].attempts} was cut off, and {sentence(state, short)}"
+    return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
 
 
 def recover(state: State, number: int) -> Command | None:
@@ -98,7 +109,7 @@ def _way_on(state: State, number: int, unattended: bool) -> Command | None:
         return Record(DoubtSettled(task.id, task_state.attempts, "failed", BY_RULE, known[0]))
     effect = state.trait(task).effect
     if task_state.reason == "retry" or task.on_doubt == "retry" or effect in ("pure", "read", "idempotent"):
-        return reissue(state, number)
+        return out_of_budget(state, number) or reissue(state, number)
     if task.on_doubt == "fail":
         detail = f"attempt {task_state.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))

@@ -37,6 +37,13 @@ def inner(task: Task) -> tuple[Task, ...]:
     return inside(task) if is_container(task) else ()
 
 
+def tells_usage(task: Task) -> bool:
+    """Whether the script of a task says in its own text that it reports what it used."""
+    texts = [task.run] if isinstance(task.run, str) else list(task.run or ())
+    code = task.inputs.get("code") if isinstance(task.inputs, dict) else None
+    return any("PLANRUNNER_USAGE" in text for text in (*texts, code) if isinstance(text, str))
+
+
 def comes_last(task: Task) -> bool:
     """Whether a task follows all others of its plan without needing them: the one made from ``done``, and those
     under ``finally``."""

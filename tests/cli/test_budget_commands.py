@@ -344,3 +344,58 @@ def test_a_deadline_that_has_passed_is_told_before_anything_starts(tmp_path: Pat
     assert ended.code == 5 and not (tmp_path / "started").exists()
     assert "the deadline of the plan has passed: 2001-02-03" in ended.err
     assert "the deadline of `a` has passed: 2001-02-02" in ended.err
+
+
+LOOP = """\
+  - id: l
+    loop:
+      max: 8
+      until: "loop.round == 8"
+      tasks:
+        - id: x
+          run: SPEND
+"""
+ITEMS = "  - {id: l, foreach: [1, 2, 3, 4, 5, 6], max_parallel: 1, run: SPEND}\n"
+ROW = "".join(f"  - {{id: x{n}, needs: [{f'x{n - 1}' if n else ''}], run: SPEND}}\n" for n in range(6))
+SUBPLANS = "".join(
+    f"  - {{id: s{n}, needs: [{f's{n - 1}' if n else ''}], subplan: [{{id: x, run: SPEND}}]}}\n" for n in range(6)
+)
+SPEND = '\'echo \'\'{"cost": "$0.20", "tokens": 60}\'\' >> "$PLANRUNNER_USAGE"; echo . >> ran\''
+
+
+def unbounded(tasks: str) -> str:
+    head = "plan: p\nbudgets: {cost: $0.50, tokens: 100}\ndefaults: {timeout: 1m}\ntasks:\n"
+    return head + tasks.replace("SPEND", SPEND) + "finally: [{id: last, run: echo over}]\n"
+
+
+@pytest.mark.parametrize("tasks", [LOOP, ITEMS, ROW, SUBPLANS], ids=["loop", "items", "row", "subplans"])
+def test_scripts_that_set_nothing_aside_do_not_start_once_a_limit_is_reached(
+    tmp_path: Path, run: Callable[..., Ran], tasks: str
+) -> None:
+    write(tmp_path, unbounded(tasks))
+    assert "PLAN511" in run("lint", "p.yaml").out
+    done = run("exec", "p.yaml", "--json")
+    assert (done.code, done.data["status"], done.data["reason"]) == (6, "failed", "budget")
+    assert done.data["budget"]["tokens"] == {"used": 120, "reserved": 0, "limit": 100}
+    assert (tmp_path / "ran").read_text() == ".\n.\n"
+    assert done.data["tasks"]["last"]["status"] == "completed"
+    assert run("retry", "last").code == 6
+    assert run("budget", "last", "--add", "tokens=100", "--add", "cost=$1").code == 0
+    assert run("retry", "last").code == 6
+    assert (tmp_path / "ran").read_text() == ".\n" * 4
+
+
+def test_a_script_that_declares_to_spend_nothing_starts_after_the_limit(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    nothing = "  - {id: free, needs: [l], join: always, run: echo free, budgets: {cost: $0, tokens: 0}}\n"
+    write(tmp_path, unbounded("  - {id: l, run: SPEND}\n" + nothing).replace("100", "60"))
+    done = run("exec", "p.yaml", "--json")
+    assert (done.code, done.data["tasks"]["free"]["status"]) == (0, "completed")
+
+
+def test_a_line_that_is_not_an_amount_fails_the_task_and_is_shown(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(tmp_path, 'plan: p\ntasks:\n  - {id: a, timeout: 1m, run: \'echo "cost=$0.20" >> "$PLANRUNNER_USAGE"\'}\n')
+    done = run("exec", "p.yaml", "--json")
+    assert done.code == 1
+    assert "line 1 of the usage file is `cost=sh.20`, which is not an amount" in done.data["tasks"]["a"]["detail"]

@@ -142,7 +142,8 @@ def test_a_large_task_that_waits_is_not_overtaken_by_small_ones_after_it() -> No
 
 
 def test_a_task_that_spends_nothing_goes_on_when_nothing_is_left() -> None:
-    ran = run(plan(task("a", "$1"), task("b", needs=["a"]), budgets={"cost": "$1"}))
+    nothing = {"id": "b", "uses": "noop", "needs": ["a"]}
+    ran = run(plan(task("a", "$1"), nothing, budgets={"cost": "$1"}))
     assert ran.statuses() == {"a": "completed", "b": "completed"}
 
 

@@ -595,7 +595,7 @@ def test_what_is_kept_costs_nothing_and_needs_no_budget() -> None:
     costs = {"budgets": {"cost": "$1"}}
     fan = {"id": "fan", "needs": ["a"], "foreach": "tasks.a.outputs.list", "run": "x {{ item }}"}
     use = {"id": "use", "needs": ["fan"], "run": "x", **costs}
-    found = plan({**FED[0], "run": "x"}, fan, use, budgets={"attempts": 5, "cost": "$1"})
+    found = plan({**FED[0], "run": "x"}, fan, use, budgets={"attempts": 5, "cost": "$1.50"})
     spent = given()._replace(usage={"cost": 1.0})
     ran = rehearse(found, {"a": [given(v=1, list=["p", "q"])], "use": [spent]})
     state, acted = again(ran, picks("a"), {"a": given(v=1, list=["q", "p"])})

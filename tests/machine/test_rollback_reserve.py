@@ -20,7 +20,7 @@ from planrunner.plan.model import Plan
 from planrunner.views.budget import budget_table, reserves_object
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
-SPENDING = {**TRAITS, "shell": ["unsafe", False, False, ["cost", "tokens", "calls"]]}
+SPENDING = {**TRAITS, "shell": ["unsafe", False, False, ["cost", "tokens", "calls"]], "fail": ["pure", True, False]}
 RUN = "20231114-2213-000000"
 
 

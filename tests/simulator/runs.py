@@ -15,7 +15,7 @@ from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
-from planrunner.machine.budgets import limit_of, scope_of
+from planrunner.machine.budgets import chain, limit_of, scope_of
 from planrunner.machine.commands import Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -41,6 +41,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.graph import Frame
+from planrunner.machine.ledger import amount
 from planrunner.machine.rework import Reset, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
@@ -192,12 +193,30 @@ class World(NamedTuple):
     failure_rate: float = 0.3
     feeds: bool = False
     """Tasks give few different values, and lists, so that another attempt often gives the same."""
+    reports: bool = False
+    """What may spend reports any usage, whatever it has set aside, or none."""
+
+
+SPENDERS = {"shell": ("cost", "tokens"), "llm.complete": ("cost", "tokens", "calls"), "research.search": ("calls",)}
+"""What the capabilities of such a world may report."""
+
+
+def _reported(world: World, call: Call) -> dict[str, Json]:
+    rng = random.Random(f"{world.seed}/{call.name}/{call.attempt}/reports")
+    some: dict[str, Json] = {
+        "cost": rng.choice([0.0, 0.05, 0.2, rng.random()]),
+        "tokens": rng.randint(0, 60),
+        "calls": 1,
+    }
+    return {what: some[what] for what in SPENDERS.get(call.task.uses, ()) if rng.random() < 0.8}
 
 
 def outcome_for(world: World, call: Call) -> Outcome:
     """The same task and attempt always end the same way, whoever asks and whenever. What has a limit of its own spends
     some of it, and does not always tell."""
     outcome = _outcome_for(world, call)
+    if world.reports:
+        return outcome._replace(usage=_reported(world, call))
     if call.task.budgets.cost is None:
         return outcome
     rng = random.Random(f"{world.seed}/{call.name}/{call.attempt}/cost")
@@ -312,7 +331,9 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     _check_unsafe(world, entries, acted)
     _check_undos(entries)
     check_anew(world.plan, entries)
-    if state.ledger is not None:
+    if world.reports:
+        check_limits(world.plan, entries)
+    elif state.ledger is not None:
         check_budgets(world.plan, entries)
     if state.ended_at is None:
         return
@@ -413,6 +434,36 @@ def check_budgets(plan: Plan, entries: Sequence[Entry]) -> None:
         if plan.budgets.cost is not None and spent + sum(held.values()) > plan.budgets.cost + extra + 1e-9:
             raise Broken(f"P10: {spent} spent and {sum(held.values())} set aside at entry {entry.seq}")
         _check_accounts(state, entry.seq)
+
+
+def check_limits(plan: Plan, entries: Sequence[Entry]) -> None:
+    """No attempt that may spend begins, for the first time or again, once what was told inside a scope around it is all
+    that the scope may spend. Limits around what is under ``finally`` do not count, nor those around a task that
+    declares to spend nothing and has not told otherwise."""
+    state = State(plan, RUN_ID)
+    told: dict[tuple[int, str], float] = {}
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted) and (number := state.index[event.task]) not in state.containers:
+            for what in set(SPENDERS.get(state.specs[number].uses, ())) & {"cost", "tokens"}:
+                _check_scopes(state, number, what, told, entry.seq)
+        evolve(state, event, entry.at)
+        if isinstance(event, AttemptEnded):
+            for scope in chain(state, state.index[event.task]):
+                for what, used in event.outcome.usage.items():
+                    told[scope, what] = told.get((scope, what), 0) + used
+
+
+def _check_scopes(state: State, number: int, what: str, told: dict[tuple[int, str], float], seq: int) -> None:
+    if limit_of(state, number, what) == 0 and not told.get((number, what)):
+        return
+    for scope in chain(state, number):
+        limit = limit_of(state, scope, what)
+        used = told.get((scope, what), 0)
+        if limit is not None and used and used >= amount(what, limit):
+            raise Broken(f"`{state.specs[number].id}` begins at entry {seq} though {used} {what} of {limit} are used")
+        if scope >= 0 and state.specs[scope].finally_:
+            return
 
 
 def _check_accounts(state: State, seq: int) -> None:

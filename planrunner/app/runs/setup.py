@@ -18,6 +18,7 @@ from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json, write_json
+from planrunner.machine.budgets import ANY
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.plan import compiled
 from planrunner.plan.agents import Roster
@@ -206,9 +207,10 @@ def _may_leave(path: str) -> bool:
 def _trait(capability: Capability | None) -> list[Json]:
     assert capability is not None, "lint has refused unknown capabilities"
     trait: list[Json] = [capability.effect, capability.instant, capability.probe]
+    spends = [*capability.spends, *((ANY,) if capability.plugin != "planrunner" else ())]
     if capability.undo:
-        return [*trait, list(capability.spends), True]
-    return [*trait, list(capability.spends)] if capability.spends else trait
+        return [*trait, spends, True]
+    return [*trait, spends] if spends else trait
 
 
 _UNSAID: list[Json] = [[], False]

@@ -9,6 +9,7 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import ASKING, UNNAMED
 from planrunner.plan.model import Budgets, Task
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
+from planrunner.plan.tasks import tells_usage
 from planrunner.source import Span
 
 CODES = ("PLAN503",)
@@ -48,7 +49,7 @@ def _plan_place(view: PlanView, key: str) -> Span:
     return Span(*match.span()) if match else view.plan.span
 
 
-SPENDING_CODES = ("PLAN506",)
+SPENDING_CODES = ("PLAN506", "PLAN511")
 
 LABELLED = 5
 """How many of the other tasks a finding points at."""
@@ -61,22 +62,46 @@ def check_spending(view: PlanView) -> Iterable[Diagnostic]:
     if not view.whole:
         return
     spending: dict[str, list[Task]] = {}
+    reporting: dict[str, tuple[Task, list[str]]] = {}
     for task, what in _unlimited(view, view.plan.tasks, (view.plan.budgets,)):
-        spending.setdefault(what, []).append(task)
+        capability = view.capabilities.get(task.uses)
+        if task.agent is None and (capability is None or what not in capability.spends):
+            reporting.setdefault(task.id, (task, []))[1].append(what)
+        else:
+            spending.setdefault(what, []).append(task)
     for what, tasks in spending.items():
         yield _finding(what, tasks)
+    for task, kinds in reporting.values():
+        yield _unbounded(task, kinds)
+
+
+def _unbounded(task: Task, kinds: list[str]) -> Diagnostic:
+    words = " and ".join(kinds)
+    message = f"the script of `{task.id}` reports {words}, which a budget limits, without a limit of its own"
+    limits = ", ".join(f"{what}: …" for what in kinds)
+    return Diagnostic("PLAN511", message, span_of(task, "run", "with"), help=f"add `budgets: {{{limits}}}`")
 
 
 def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) -> Iterator[tuple[Task, str]]:
-    """The tasks that spend what a budget around them limits and say nothing of it themselves."""
+    """The tasks that spend what a budget around them limits, or report that they do, and say nothing of it
+    themselves."""
     limited = [what for what in _PRICED if any(getattr(budgets, what) is not None for budgets in around)]
     for task in tasks:
         capability = view.capabilities.get(ASKING if task.agent is not None else task.uses) if limited else None
-        for what in capability.spends if capability is not None else ():
+        reported = _reported(task) if limited else ()
+        for what in (*(capability.spends if capability is not None else ()), *reported):
             if what in limited and getattr(task.budgets, what) is None:
                 yield task, what
         if task.agent is None and (inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))):
             yield from _unlimited(view, inner, (*around, task.budgets))
+
+
+def _reported(task: Task) -> tuple[str, ...]:
+    """What the script of a task reports by its own text: all where it names none of it."""
+    if not tells_usage(task):
+        return ()
+    text = f"{task.run} {task.inputs}"
+    return tuple(what for what in _PRICED if what in text) or _PRICED
 
 
 def _finding(what: str, tasks: list[Task]) -> Diagnostic:

@@ -35,3 +35,35 @@ def test_what_says_its_limit_or_is_not_limited_is_fine() -> None:
     assert not found(capped, budgets={"cost": "$1"})
     assert not found({"id": "a", "run": "work"}, budgets={"calls": 5, "tokens": 10})
     assert not found({"id": "a", "run": "work"}, budgets={"cost": "$1"}, defaults={"budgets": {"cost": "$0.10"}})
+
+
+REPORTS = {"id": "a", "run": "work; echo 'cost=$0.1' >> \"$PLANRUNNER_USAGE\""}
+
+
+def findings(*tasks: dict[str, Any], **keys: Any) -> list[tuple[str, str]]:
+    source = Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json")
+    return [
+        (finding.code, finding.help)
+        for finding in load(source, Registry()).findings
+        if finding.code in budgets.SPENDING_CODES
+    ]
+
+
+def test_a_script_that_reports_what_a_budget_limits_is_asked_for_a_limit_of_its_own() -> None:
+    asked = [("PLAN511", "add `budgets: {cost: …}`")]
+    assert findings(REPORTS, budgets={"cost": "$1", "tokens": 5}) == asked
+    assert findings({"id": "sub", "subplan": [REPORTS], "budgets": {"cost": "$1"}}) == asked
+    assert findings({**REPORTS, "foreach": [1, 2]}, budgets={"cost": "$1"}) == asked
+    unnamed = {"id": "a", "run": './work --usage "$PLANRUNNER_USAGE"'}
+    assert findings(unnamed, budgets={"cost": "$1", "tokens": 5}) == [
+        ("PLAN511", "add `budgets: {cost: …, tokens: …}`")
+    ]
+    code = {"id": "a", "uses": "python.run", "with": {"code": "import os; open(os.environ['PLANRUNNER_USAGE'])"}}
+    assert findings(code, budgets={"tokens": 5}) == [("PLAN511", "add `budgets: {tokens: …}`")]
+
+
+def test_a_script_that_reports_within_its_own_limit_or_under_none_is_fine() -> None:
+    assert not findings({**REPORTS, "budgets": {"cost": "$0.1"}}, budgets={"cost": "$1"})
+    assert not findings(REPORTS, budgets={"cost": "$1"}, defaults={"budgets": {"cost": "$0.1"}})
+    assert not findings(REPORTS, budgets={"tokens": 5, "calls": 3})
+    assert not findings({"id": "a", "run": "work"}, budgets={"cost": "$1"})
