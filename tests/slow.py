@@ -148,6 +148,7 @@ SAMPLES = (
     "engine/test_engine_processes.py::test_what_an_earlier_runner_left_behind_is_ended_before_the_run_goes_on",
     "engine/test_engine_requests.py",
     "engine/test_engine_usage.py",
+    "engine/test_many_looks.py",
     "fuzz/test_lint_any_bytes.py::test_a_plan_that_once_broke_a_promise_keeps_it",
     "fuzz/test_lint_bounds.py::test_too_many_tasks_are_refused_before_one_is_looked_at",
     "journal/test_journal_kill.py::test_a_stale_holder_is_refused_and_cannot_damage_the_run",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import INTERRUPTED, settled
@@ -33,7 +33,7 @@ from planrunner.engine.effects import (
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
 from planrunner.engine.marks import Seen, look, mark_changed
 from planrunner.engine.output import Record, log_name
-from planrunner.engine.poller import Clock, Signals
+from planrunner.engine.poller import Clock, Signals, Turns
 from planrunner.engine.processes import left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
@@ -41,11 +41,11 @@ from planrunner.errors import StorageFailed
 from planrunner.machine.events import Event, Outcome, StopRequested
 from planrunner.redaction import Redactor
 
-if TYPE_CHECKING:
-    pass
-
 Json = Any
 
+
+LOOKS = 32
+"""What is looked at or asked beside the attempts at once, such as the evidence of gates: each takes a thread."""
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
@@ -85,6 +85,7 @@ class LiveEffects:
         self._looks: dict[str, tuple[Call, dict[str, Seen]]] = {}
         """The files that could be plans as they were before calls with text from outside, by the keys of those."""
         self._questions: Questions | None = None
+        self._turns = Turns(LOOKS)
         self._events: list[Event] = []
         self._signals = Signals(self._resources.poller, caught=settings.own_process)
         if settings.switch is not None:
@@ -124,7 +125,7 @@ class LiveEffects:
             case Examine() | RecheckEvidence() | TakeCheckpoint():
                 work, into = _observation().beside(self._settings.state_dir, effect, self.redactor)
                 self._examined += 1
-                self._resources.threads().submit(work, partial(self._seen, into))
+                self._turns.take(partial(self._look, work, into))
             case ObserveFacts() | CheckFreshness() | RecordFreshness() | DropFreshness() | Save() | Restore():
                 events = _observation().act(self._settings.state_dir, effect, self.redactor)
                 self._events += [self._without_secrets(event) for event in events]
@@ -134,10 +135,14 @@ class LiveEffects:
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
             ask = partial(_observation().asking, self._settings.resolve, partial(services, self._settings, self))
-            seen = partial(self._seen, None)
-            self._questions = Questions(self._resources.poller, self._settings.grace, ask, seen)
+            poller, grace = self._resources.poller, self._settings.grace
+            self._questions = Questions(poller, self._turns, grace, ask, partial(self._seen, None))
         self._examined += 1
-        self._questions.ask(effect, self._resources.threads())
+        self._questions.ask(effect, self._resources.threads)
+
+    def _look(self, work: Callable[[], Any], into: list[Any] | None) -> bool:
+        self._resources.threads().submit(work, partial(self._looked, into))
+        return True
 
     def begin(self, call: Call) -> None:
         """Make a call, where the services that it needs are there, its rights allow it and it stays in the directory of
@@ -197,6 +202,10 @@ class LiveEffects:
             done(result)
 
         self._resources.threads().submit(work, back)
+
+    def _looked(self, into: list[Any] | None, result: Any) -> None:
+        self._turns.over()
+        self._seen(into, result)
 
     def _seen(self, into: list[Any] | None, result: Any) -> None:
         self._examined -= 1

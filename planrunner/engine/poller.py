@@ -288,6 +288,28 @@ class Workers:
             raise error
 
 
+class Turns:
+    """Lets ``most`` be under way at once: a further one begins when one is over. Belongs to the loop's thread."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[Callable[[], bool]] = deque()
+
+    def take(self, begin: Callable[[], bool]) -> None:
+        """Call ``begin``, now or when its turn comes; it returns False where there is nothing to begin any more."""
+        if self._free > 0:
+            self._free -= begin()
+        else:
+            self._waiting.append(begin)
+
+    def over(self) -> None:
+        """One of them is over."""
+        while self._waiting:
+            if self._waiting.popleft()():
+                return
+        self._free += 1
+
+
 _EVEN = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

@@ -12,7 +12,7 @@ from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Examine, Probe, Save
-    from planrunner.engine.poller import Job, Poller, Workers
+    from planrunner.engine.poller import Job, Poller, Turns, Workers
 
 
 LOOK = 30.0
@@ -36,11 +36,12 @@ class Question(NamedTuple):
 class _Asked:
     """A question that is under way."""
 
-    __slots__ = ("job", "question", "reason", "timer")
+    __slots__ = ("job", "question", "reason", "timer", "workers")
 
     def __init__(self, question: Question) -> None:
         self.question = question
         self.job: Job | None = None
+        self.workers: Workers | None = None
         self.timer = 0
         self.reason = ""
 
@@ -63,23 +64,32 @@ class Questions:
     Belongs to the loop's thread."""
 
     def __init__(
-        self, poller: Poller, grace: float, asking: Callable[[Any], Question], done: Callable[[Any], None]
+        self, poller: Poller, turns: Turns, grace: float, asking: Callable[[Any], Question], done: Callable[[Any], None]
     ) -> None:
         self._asking = asking
         self._poller = poller
+        self._turns = turns
         self._grace = grace
         self._done = done
-        self._under_way: dict[_Asked, Workers] = {}
+        self._open: dict[_Asked, None] = {}
 
-    def ask(self, effect: Probe | Save | Examine, workers: Workers) -> None:
-        question = self._asking(effect)
-        asked = _Asked(question)
-        self._under_way[asked] = workers
-        asked.job = workers.submit(partial(question.work, asked.stopped), partial(self._over, asked))
+    def ask(self, effect: Probe | Save | Examine, workers: Callable[[], Workers]) -> None:
+        """Ask in one of the threads that ``workers`` gives, when its turn comes; the timeout counts from then."""
+        asked = _Asked(self._asking(effect))
+        self._open[asked] = None
+        self._turns.take(partial(self._begin, asked, workers))
+
+    def _begin(self, asked: _Asked, workers: Callable[[], Workers]) -> bool:
+        if asked not in self._open:
+            return False  # stopped before its turn came
+        question = asked.question
+        asked.workers = workers()
+        asked.job = asked.workers.submit(partial(question.work, asked.stopped), partial(self._over, asked))
         asked.timer = self._poller.after(question.limit, partial(self._hurry, asked, "timeout"))
+        return True
 
     def stop(self, forced: bool) -> None:
-        for asked in list(self._under_way):
+        for asked in list(self._open):
             self._hurry(asked, "interrupted", forced)
 
     def _hurry(self, asked: _Asked, reason: str, forced: bool = False) -> None:
@@ -87,15 +97,20 @@ class Questions:
         if asked.reason and not forced:
             return
         asked.reason = asked.reason or reason
+        if asked.job is None:
+            self._over(asked, None)
+            return
         self._poller.cancel(asked.timer)
         asked.timer = self._poller.after(0.0 if forced else self._grace, partial(self._give_up, asked))
 
     def _give_up(self, asked: _Asked) -> None:
-        assert asked.job is not None
-        self._under_way[asked].abandon(asked.job)
+        assert asked.job is not None and asked.workers is not None
+        asked.workers.abandon(asked.job)
         self._over(asked, None)
 
     def _over(self, asked: _Asked, answer: Any) -> None:
-        del self._under_way[asked]
+        del self._open[asked]
         self._poller.cancel(asked.timer)
+        if asked.job is not None:
+            self._turns.over()
         self._done(asked.came_to(answer))
