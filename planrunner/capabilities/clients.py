@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.programs import Ended, Program, run
+from planrunner.frozen import EMPTY
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 1_000
@@ -38,7 +39,7 @@ class Request(NamedTuple):
     arguments: tuple[str, ...]
     settings: tuple[str, ...] = ()
     stdin: bytes = b""
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = EMPTY
     timeout: float | None = None
     loud: bool = False
 

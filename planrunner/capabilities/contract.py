@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, Protocol, TypeVar
 
 from planrunner.failures import Failure as Failure
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import ENDED, Outcome
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Task
 from planrunner.plan.tasks import declared_secrets
@@ -69,16 +70,16 @@ class Call(NamedTuple):
     timeout: float | None
     dry: bool = False
     once: str = ""
-    reserved: Mapping[str, Json] = {}
+    reserved: Mapping[str, Json] = EMPTY
     rights: tuple[Level, ...] = ()
     began: float = 0.0
     approved: tuple[str, ...] = ()
     told: str = ""
     stdin: str = ""
+    """What the process of the call reads from its standard input."""
     ready: str = ""
     """What tells that the process is ready, where it is a service; empty for any other call."""
-    """What the process of the call reads from its standard input."""
-    completed: Mapping[str, str] = {}
+    completed: Mapping[str, str] = EMPTY
     """The tasks that the task of the call needs and that completed, with the command or capability of each; empty for
     whatever does not record tests."""
     made: str = ""
@@ -369,7 +370,7 @@ class Pause(NamedTuple):
     """Returned by a capability that lets time pass: the engine ends the attempt with ``outcome`` after ``seconds``."""
 
     seconds: float
-    outcome: Outcome = Outcome()
+    outcome: Outcome = ENDED
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -436,7 +437,7 @@ class Declaration(NamedTuple):
     own: tuple[str, ...] = ()
     """Outputs that the capability makes itself, such as a digest, whatever it was given; ``verdicts.*.met`` is a member
     of each item of a list. All others count as made of the inputs, unless their type is a number or a closed choice."""
-    shaped: Mapping[str, str] = {}
+    shaped: Mapping[str, str] = EMPTY
     """Outputs that fit a JSON Schema which an input holds, by name: ``{"json": "schema"}``."""
     preconditions: tuple[str, ...] = ()
     """What must be there before it acts, such as ``program git`` (``preconditions.py`` lists the kinds): looked up

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, NamedTuple
 
 from planrunner.capabilities.contract import Context, Enclosed, Failure
+from planrunner.frozen import EMPTY
 
 _TICK = 0.1
 _GRACE = 0.5
@@ -54,7 +55,7 @@ class Program(NamedTuple):
 
     arguments: Sequence[str]
     cwd: str = ""
-    env: Mapping[str, str | None] = {}
+    env: Mapping[str, str | None] = EMPTY
     stdin: bytes = b""
     limit: int = 1 << 20
     timeout: float | None = None

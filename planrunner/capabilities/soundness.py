@@ -133,10 +133,17 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         return outcome
     why = not_json(outcome.outputs, what, halves) or not_json(outcome.artifacts, "what it kept", halves)
     if not why:
-        return outcome
+        return outcome._replace(outputs=_own(outcome.outputs))
     if not outcome.failure:
         return Outcome("logic", why, usage=outcome.usage)
     return outcome._replace(message=f"{outcome.message}; {why}", outputs={}, artifacts=())
+
+
+def _own(value: Json) -> Json:
+    """The same data in containers of its own: what a capability keeps and changes later is not what it gave."""
+    if isinstance(value, dict):
+        return {key: _own(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+    return [_own(item) if isinstance(item, (dict, list)) else item for item in value]
 
 
 def is_class(word: str) -> bool:

@@ -36,6 +36,7 @@ from planrunner.machine.commands import (
 from planrunner.machine.compensation import acted, is_within, under
 from planrunner.machine.decide import admitted
 from planrunner.machine.events import (
+    ENDED,
     AttemptStopping,
     BackupAsked,
     BackupMade,
@@ -174,7 +175,7 @@ class PreparedUndo(NamedTuple):
 
     intent: UndoStarted
     effect: Effect | None
-    outcome: Outcome = Outcome()
+    outcome: Outcome = ENDED
 
 
 def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:

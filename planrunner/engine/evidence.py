@@ -27,6 +27,7 @@ from planrunner.engine.services import AttemptServices
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.files.beneath import Beneath, steps
 from planrunner.files.match import files
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
 from planrunner.plan.model import Task
@@ -121,7 +122,7 @@ PATIENCE = 60.0
 class _Silent:
     """A log that is dropped."""
 
-    usage: Mapping[str, Json] = {}
+    usage: Mapping[str, Json] = EMPTY
 
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
 

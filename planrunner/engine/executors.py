@@ -33,6 +33,7 @@ from planrunner.engine.output import Record, Secrecy
 from planrunner.engine.poller import Clock, Poller, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
 from planrunner.errors import StorageFailed
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import Outcome
 from planrunner.machine.identities import SpanIdentity
 from planrunner.plan.rights import visible
@@ -85,7 +86,7 @@ class LiveSettings(NamedTuple):
     outside: tuple[str, ...] = ()
     untrusted: bool = False
     unconfined: bool = False
-    users: Mapping[str, tuple[str, ...]] = {}
+    users: Mapping[str, tuple[str, ...]] = EMPTY
     """The services that tasks need, by the id of the task; empty where the plan has none."""
     trace: SpanIdentity | None = None
     """The span of the run, for the processes of its tasks; None where it is not traced."""

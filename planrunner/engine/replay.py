@@ -12,6 +12,7 @@ from planrunner.engine.calls import Place, prepare, with_values
 from planrunner.engine.containers import opened
 from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Decisions
+from planrunner.frozen import EMPTY
 from planrunner.journal.codec import decode, encode
 from planrunner.machine.commands import Open, Start
 from planrunner.machine.decide import next_time
@@ -48,7 +49,7 @@ from planrunner.source import NOWHERE
 Json = Any
 
 
-def replay(plan: Plan, run_id: str, entries: Sequence[Entry], plans: Mapping[str, Plan] = {}) -> Replayed:
+def replay(plan: Plan, run_id: str, entries: Sequence[Entry], plans: Mapping[str, Plan] = EMPTY) -> Replayed:
     """Walk the entries of a run of ``plan``, and of the ``plans`` of its revisions by digest; stops at the first
     difference."""
     walk = Replay(State(plan, origin(run_id, entries), plans))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.fileio import path_for_children, unnamed
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
 from planrunner.plan.tasks import DeclaredSecret, declared_secrets
 from planrunner.redaction import SHORTEST, Redactor
@@ -85,7 +86,7 @@ _HIGH = 200
 class Grant(NamedTuple):
     """What a process is given: variables, the files that some of them name, and descriptors that it gets as 3, 4, …"""
 
-    env: dict[str, str] = {}
+    env: dict[str, str] = EMPTY
     files: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()
     held: tuple[int, ...] = ()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown as as_json
 from planrunner.machine.commands import Command, Record
 from planrunner.machine.compensation_log import Rollback
@@ -217,7 +218,7 @@ def is_another(state: State, number: int) -> bool:
 
 
 def fits(
-    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
+    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = EMPTY
 ) -> Shortage | None:
     """The first limit, from the task outwards, into which an attempt that sets ``wanted`` aside does not fit; None when
     it fits everywhere. ``claims`` are amounts that others come first for."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import (
     AttemptStopping,
     BudgetWarned,
@@ -111,7 +112,7 @@ class Undo(NamedTuple):
     owed: int
     attempt: int
     reissue: int = 0
-    reserved: dict[str, Json] = {}
+    reserved: dict[str, Json] = EMPTY
 
 
 class Start(NamedTuple):
@@ -121,7 +122,7 @@ class Start(NamedTuple):
     number: int
     attempt: int
     reissue: int = 0
-    reserved: dict[str, Json] = {}
+    reserved: dict[str, Json] = EMPTY
 
 
 class Record(NamedTuple):

@@ -67,16 +67,13 @@ class Decision(NamedTuple):
     left: tuple[int, ...] = ()
 
 
-_NOTHING = Decision([])
-
-
 def decide(state: State, now: float) -> Decision:
     """The commands that follow from the state at ``now`` (seconds since 1970); the same state gives the same commands.
 
     No commands means: wait for something to happen, or for the ``next_time``.
     """
     if state.ended_at is not None:
-        return _NOTHING
+        return Decision([])
     if (stop := _stop(state, now)) is not None:
         return Decision([Record(stop)], tuple(state.candidates))
     timers = _due(state, now)
@@ -115,7 +112,7 @@ def decide(state: State, now: float) -> Decision:
     if state.compensation_log is not None or state.plan.on_failure == "rollback":
         commands += rollback.continue_rollbacks(state, now)
         if not commands and rollback.busy(state):
-            return _NOTHING
+            return Decision([])
     if state.meters and not commands:
         commands = pause_meters(state)
     return Decision(commands or _finish(state), left)

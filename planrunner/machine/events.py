@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Union, get_args
 
+from planrunner.frozen import EMPTY
+
 Json = Any
 TaskStatus = Literal[
     "pending",
@@ -37,13 +39,13 @@ class Outcome(NamedTuple):
 
     failure: str = ""
     message: str = ""
-    outputs: dict[str, Json] = {}
+    outputs: dict[str, Json] = EMPTY
     exit_code: int | None = None
     duration: float = 0.0
     stdout: str = ""
     stderr: str = ""
     artifacts: tuple[dict[str, Json], ...] = ()
-    usage: dict[str, Json] = {}
+    usage: dict[str, Json] = EMPTY
     rule: str = ""
     refused: tuple[dict[str, Json], ...] = ()
     acted: bool = True
@@ -51,9 +53,42 @@ class Outcome(NamedTuple):
     """A template or an expression of the plan had no value, or none that fits: another attempt meets the same."""
     retry_after: float | None = None
     """Seconds that the other side asks to be left alone before another attempt."""
-    retry: dict[str, Json] = {}
+    retry: dict[str, Json] = EMPTY
     """The policy by which the capability asks for another attempt where the task's ``retry`` gives none: ``attempts``
     in all, ``delay`` and ``max_delay`` in seconds."""
+
+
+def _outcome(
+    cls: type[Outcome],
+    failure: str = "",
+    message: str = "",
+    outputs: dict[str, Json] = EMPTY,
+    exit_code: int | None = None,
+    duration: float = 0.0,
+    stdout: str = "",
+    stderr: str = "",
+    artifacts: tuple[dict[str, Json], ...] = (),
+    usage: dict[str, Json] = EMPTY,
+    rule: str = "",
+    refused: tuple[dict[str, Json], ...] = (),
+    acted: bool = True,
+    no_value: bool = False,
+    retry_after: float | None = None,
+    retry: dict[str, Json] = EMPTY,
+) -> Outcome:
+    """As the class makes it, with mappings of its own: capabilities fill those of their outcomes."""
+    outputs = {} if outputs is EMPTY else outputs
+    usage = {} if usage is EMPTY else usage
+    retry = {} if retry is EMPTY else retry
+    said = (failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage)
+    return tuple.__new__(cls, (*said, rule, refused, acted, no_value, retry_after, retry))
+
+
+_outcome.__qualname__ = Outcome.__new__.__qualname__  # for messages
+setattr(Outcome, "__new__", staticmethod(_outcome))  # noqa: B010  # the body of a named tuple may not define it
+
+ENDED = Outcome._make(Outcome._field_defaults.values())
+"""Ended well, with nothing more to say; shared, so its mappings cannot be filled."""
 
 
 EDITION = 10
@@ -83,9 +118,9 @@ class RunStarted(NamedTuple):
     seed: int
     selected: tuple[str, ...] | None = None
     max_parallel: int | None = None
-    traits: dict[str, Json] = {}
-    environment: dict[str, Json] = {}
-    boot: dict[str, Json] = {}
+    traits: dict[str, Json] = EMPTY
+    environment: dict[str, Json] = EMPTY
+    boot: dict[str, Json] = EMPTY
     attended: bool = False
     edition: int = 1
 
@@ -97,7 +132,7 @@ class RunResumed(NamedTuple):
 
     epoch: int
     by: str = ""
-    boot: dict[str, Json] = {}
+    boot: dict[str, Json] = EMPTY
     idle: float = 0.0
     attended: bool = False
     unconfined: bool = False
@@ -121,7 +156,7 @@ class AttemptStarted(NamedTuple):
     inputs: str = ""
     effect: str = "unsafe"
     reissue: int = 0
-    reserved: dict[str, Json] = {}
+    reserved: dict[str, Json] = EMPTY
     undo: bool = False
 
 
@@ -200,7 +235,7 @@ class RunEnded(NamedTuple):
 
     status: RunStatus
     reason: str = ""
-    outputs: dict[str, Json] = {}
+    outputs: dict[str, Json] = EMPTY
     detail: str = ""
 
 
@@ -233,7 +268,7 @@ class RunForked(NamedTuple):
     run: str
     parent: str
     seq: int
-    params: dict[str, Json] = {}
+    params: dict[str, Json] = EMPTY
     idle: float = 0.0
     by: str = ""
 
@@ -250,9 +285,9 @@ class RunRevised(NamedTuple):
     plan_digest: str
     by: str = ""
     reason: str = ""
-    params: dict[str, Json] = {}
-    traits: dict[str, Json] = {}
-    environment: dict[str, Json] = {}
+    params: dict[str, Json] = EMPTY
+    traits: dict[str, Json] = EMPTY
+    environment: dict[str, Json] = EMPTY
     max_parallel: int | None = None
     selected: tuple[str, ...] | None = None
     stopped: tuple[str, ...] = ()
@@ -324,7 +359,7 @@ class FreshnessSeen(NamedTuple):
     same: bool = False
     inputs: str = ""
     since: str = ""
-    outputs: dict[str, Json] = {}
+    outputs: dict[str, Json] = EMPTY
     artifacts: tuple[dict[str, Json], ...] = ()
     why: str = ""
     fault: str = ""
@@ -403,7 +438,7 @@ class UndoStarted(NamedTuple):
     kind: Literal["action", "files", "capability"] = "action"
     inputs: str = ""
     reissue: int = 0
-    reserved: dict[str, Json] = {}
+    reserved: dict[str, Json] = EMPTY
 
 
 class UndoScheduled(NamedTuple):
@@ -509,7 +544,7 @@ class SettingsComputed(NamedTuple):
 
     task: str
     visit: int
-    values: dict[str, Json] = {}
+    values: dict[str, Json] = EMPTY
 
 
 class PlanRefused(NamedTuple):
@@ -522,7 +557,7 @@ class PlanRefused(NamedTuple):
     rule: str
     message: str
     digest: str = ""
-    environment: dict[str, Any] = {}
+    environment: dict[str, Any] = EMPTY
     quiet: str = ""
 
 
@@ -538,8 +573,8 @@ class GateRequested(NamedTuple):
     visit: int
     stage: str
     attempt: int = 0
-    request: dict[str, Json] = {}
-    reserved: dict[str, Json] = {}
+    request: dict[str, Json] = EMPTY
+    reserved: dict[str, Json] = EMPTY
 
 
 class GateExamined(NamedTuple):
@@ -552,7 +587,7 @@ class GateExamined(NamedTuple):
     visit: int
     evidence: tuple[dict[str, Json], ...] = ()
     policy: str = ""
-    usage: dict[str, Json] = {}
+    usage: dict[str, Json] = EMPTY
     failure: str = ""
 
 
@@ -607,7 +642,7 @@ class GateVoted(NamedTuple):
     claimed: tuple[str, ...] = ()
     reason: str = ""
     choice: str = ""
-    fields: dict[str, Json] = {}
+    fields: dict[str, Json] = EMPTY
 
 
 class GateEscalated(NamedTuple):
@@ -632,7 +667,7 @@ class GateDecided(NamedTuple):
     decision: Literal["passed", "failed", "approved", "rejected", "expired"]
     by: tuple[str, ...] = ()
     reason: str = ""
-    outputs: dict[str, Json] = {}
+    outputs: dict[str, Json] = EMPTY
     problem: str = ""
 
 
@@ -668,7 +703,7 @@ class CheckpointTaken(NamedTuple):
     added: int = 0
     changed: int = 0
     removed: int = 0
-    git: dict[str, Json] = {}
+    git: dict[str, Json] = EMPTY
     problem: str = ""
 
 

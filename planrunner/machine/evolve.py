@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from planrunner.frozen import EMPTY
 from planrunner.machine import (
     admission,
     budgets,
@@ -109,7 +110,7 @@ CUT_OFF = ("interrupted", "unstarted")
 """Ends that leave the attempt open: stopped in the middle, or before it began. It continues with the next resume."""
 
 
-def fold(plan: Plan, run_id: str, entries: Iterable[Entry], plans: Mapping[str, Plan] = {}) -> State:
+def fold(plan: Plan, run_id: str, entries: Iterable[Entry], plans: Mapping[str, Plan] = EMPTY) -> State:
     """The state after all entries of a run; ``plans`` are those of its revisions by digest."""
     state = State(plan, run_id, plans)
     for entry in entries:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.machine.evidence import Piece, Pieces, Ratio, weigh
 from planrunner.machine.names import label, owners, written_of
 from planrunner.plan.expressions.quantities import Quantity
@@ -97,7 +98,7 @@ _Said = dict[tuple[int, ...], list[tuple[int, Piece]]]
 """What was said about a hypothesis, by the task of the plan."""
 
 
-def beliefs(state: State, at: int = -1, own: Mapping[int, Pieces] = {}) -> list[Belief]:
+def beliefs(state: State, at: int = -1, own: Mapping[int, Pieces] = EMPTY) -> list[Belief]:
     """The hypotheses of the plan that the task ``at`` links (-1: the outermost one), in the order of the text. ``own``
     are pieces of tasks that have not settled yet."""
     plan = state.specs[at].sub if at >= 0 else state.plan

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
+from planrunner.frozen import EMPTY
 from planrunner.machine.admission import refusal, still_short
 from planrunner.machine.budgets import extension
 from planrunner.machine.events import AttemptStopping, Event, GateVoted, RunReopened, StopRequested, TaskSettled
@@ -215,7 +216,7 @@ class Vote(NamedTuple):
     claimed: tuple[str, ...] = ()
     reason: str = ""
     choice: str = ""
-    fields: dict[str, Json] = {}
+    fields: dict[str, Json] = EMPTY
     shown: str = ""
     rework: bool = False
     now: float = 0.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
+from planrunner.frozen import EMPTY
 from planrunner.machine.endings import level_of, status_of_level
 from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
@@ -45,7 +46,7 @@ Overlay = Mapping[int, TaskState]
 """Tasks by their numbers as a scope shows them, in place of what the state has: with a result that is not folded yet,
 or one of an earlier visit."""
 
-NO_OVERLAY: Overlay = {}
+NO_OVERLAY: Overlay = EMPTY
 
 
 def facts_read(task: Task) -> tuple[str, ...]:

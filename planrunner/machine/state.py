@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
@@ -380,7 +381,7 @@ class State:
         "wheel",
     )
 
-    def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = {}) -> None:
+    def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = EMPTY) -> None:
         self.plan, self.run_id = plan, run_id
         self.now = 0.0
         """The time of the decision under way, else of the last event."""

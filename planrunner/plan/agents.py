@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.plan.model import Capability
 from planrunner.plan.nearest import meant, nearest
 
@@ -39,13 +40,13 @@ class Roster(NamedTuple):
     """The sections ``agents``, ``tools`` and ``contexts`` of a project by name, as data; the files of instructions that
     they name are read in. ``directory`` is where the plans are that tools name."""
 
-    agents: Mapping[str, Json] = {}
-    tools: Mapping[str, Json] = {}
+    agents: Mapping[str, Json] = EMPTY
+    tools: Mapping[str, Json] = EMPTY
     directory: str = ""
     reflect: Json = None
     """Whether runs and tasks are looked back on, whatever their plans say (``reflect``): False for none, True or a
     mapping for every run; None leaves it to the plans."""
-    contexts: Mapping[str, Json] = {}
+    contexts: Mapping[str, Json] = EMPTY
     models: tuple[str, ...] = ()
     """The names under ``models``."""
 
@@ -62,7 +63,7 @@ class Tool(NamedTuple):
     only: tuple[str, ...] = ("*",)
     denied: tuple[str, ...] = ()
     description: str = ""
-    fixed: Mapping[str, Json] = {}
+    fixed: Mapping[str, Json] = EMPTY
     folder: str = ""
 
     def is_person(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.source import NOWHERE, Span
 
 Json = Any
@@ -405,7 +406,7 @@ class Capability(NamedTuple):
     """Outputs that come from outside."""
     own: tuple[str, ...] = ()
     """Outputs that it makes itself, whatever it is given."""
-    shaped: Json = {}
+    shaped: Json = EMPTY
     """Outputs that fit the schema which an input holds, by name."""
     preconditions: tuple[str, ...] = ()
     """What must be there before it acts: programs, packages, keys."""
@@ -511,9 +512,9 @@ class Task(NamedTuple):
     due: float | None = None
     """When the task must be done, in seconds since 1970; follows from the notes."""
     stdin: str = ""
+    """What the script or the program of the task reads from its standard input: text with templates."""
     ready: str = ""
     """It is a service: what tells that it is ready, from when on it runs beside the others to the end of the run."""
-    """What the script or the program of the task reads from its standard input: text with templates."""
     delay: float | None = None
     """Seconds between the moment at which the task could start and its first attempt."""
     renewed: bool = False

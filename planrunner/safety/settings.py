@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic, Label, arrange
 from planrunner.errors import UsageError
+from planrunner.frozen import EMPTY
 from planrunner.plan.nearest import nearest
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
@@ -52,8 +53,8 @@ class Settings(NamedTuple):
     over both; ``own`` those of the project and its profile alone. ``levels`` are the policies that hold at the same
     time: none widens another."""
 
-    data: dict[str, Json] = {}
-    own: dict[str, Json] = {}
+    data: dict[str, Json] = EMPTY
+    own: dict[str, Json] = EMPTY
     profile: str = ""
     levels: tuple[Said, ...] = ()
 

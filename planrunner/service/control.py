@@ -20,6 +20,7 @@ from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
 from planrunner.errors import DENIED, MISMATCH, NO_PLAN, NotFound, RunHeld, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
@@ -49,9 +50,9 @@ class Ballot(NamedTuple):
     shown: str = ""
     reason: str = ""
     choice: str = ""
-    fields: dict[str, Json] = {}
+    fields: dict[str, Json] = EMPTY
     rework: bool = False
-    add: dict[str, float] = {}
+    add: dict[str, float] = EMPTY
     roles: Sequence[str] = ()
 
 

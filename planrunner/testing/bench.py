@@ -22,6 +22,7 @@ from planrunner.engine.live import LiveEffects
 from planrunner.engine.output import Record
 from planrunner.engine.planning import Planner
 from planrunner.engine.services import AttemptServices
+from planrunner.frozen import EMPTY
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.machine.state import State
@@ -43,8 +44,8 @@ RUN = f"20260101T000000-conformance-{os.getpid()}"
 class Asked(NamedTuple):
     """What a call is given beside its inputs; see ``Call``. ``run`` is the script or the arguments of the task."""
 
-    inputs: Mapping[str, Any] = {}
-    env: Mapping[str, str] = {}
+    inputs: Mapping[str, Any] = EMPTY
+    env: Mapping[str, str] = EMPTY
     run: str | Sequence[str] = ""
     timeout: float | None = None
     key: str = f"{RUN}:task:1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import (
     BudgetExtended,
     BudgetRefused,
@@ -47,7 +48,7 @@ class Decision(NamedTuple):
     visit: int = 0
     ask: str = ""
     shown: str = ""
-    fields: dict[str, Json] = {}
+    fields: dict[str, Json] = EMPTY
 
     @property
     def place(self) -> tuple[str, str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.frozen import EMPTY
 from planrunner.plan.expressions.quantities import format_percent
 from planrunner.views.status import counts_text, listed, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text
@@ -43,7 +44,7 @@ class Digested(NamedTuple):
     those under way, each with the start of its attempt (seconds since 1970), ``following`` those that come next."""
 
     run: RunSummary
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = EMPTY
     blockers: tuple[Blocker, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     done: tuple[str, ...] = ()

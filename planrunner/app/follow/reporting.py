@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from planrunner.app.follow.feed import Feed, Reader
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.measures import Measures, kept_measures
 from planrunner.app.follow.standing import Standing, standing_of
-from planrunner.app.follow.telemetry import Exporters, otlp, telemetry_of
+from planrunner.app.follow.telemetry import Exporters, telemetry_of
 from planrunner.app.notices.outlet import Sender, outlets
 from planrunner.app.queue import asking
+from planrunner.errors import missing_extra
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.safety.project import read_data
 
@@ -47,7 +49,7 @@ class Reporting:
         telemetry = telemetry_of(settings)
         self._exporters = Exporters()
         if telemetry.is_on:
-            self._exporters = otlp().exporters(
+            self._exporters = _otlp().exporters(
                 telemetry, place.name, self.measures, self.standing, lambda: self.feed.is_at_work
             )
         if self._exporters.traces is not None:
@@ -97,3 +99,11 @@ def reported(state: str | None, say: Callable[[str], None]) -> Iterator[Reportin
     place = Place(os.path.basename(root), root, "", say, lambda: asking.overview(there).counts)
     with Follower(there) as follower:
         yield Reporting(place, follower)
+
+
+def _otlp() -> Any:
+    """The module that makes exporters. Raises UsageError where its libraries are not installed."""
+    try:
+        return import_module("planrunner.app.follow.otlp")
+    except ImportError as error:
+        raise missing_extra("telemetry needs", "telemetry", error) from None

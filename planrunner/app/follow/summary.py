@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from planrunner.app.runs.doubts import rest
+from planrunner.frozen import EMPTY
 from planrunner.journal.records import Head
 from planrunner.machine.budgets import read_ledger
 from planrunner.machine.graph import Frame
@@ -68,7 +69,7 @@ class Summary(NamedTuple):
     started_by: str = ""
     revision_number: int = 1
     dry: bool = False
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = EMPTY
     tasks: int = 0
     track: tuple[Cell, ...] = ()
     waits: tuple[str, ...] = ()

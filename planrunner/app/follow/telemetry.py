@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 
-from planrunner.errors import missing_extra
 from planrunner.plan.expressions.quantities import parse_duration
 
 Json = Any
@@ -75,11 +73,3 @@ class Exporters(NamedTuple):
 
     traces: Any = None
     metrics: Any = None
-
-
-def otlp() -> Any:
-    """The module that makes exporters. Raises UsageError where its libraries are not installed."""
-    try:
-        return import_module("planrunner.app.follow.otlp")
-    except ImportError as error:
-        raise missing_extra("telemetry needs", "telemetry", error) from None

@@ -22,6 +22,7 @@ from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
@@ -53,7 +54,7 @@ class Previewed(NamedTuple):
     env: Mapping[str, str]
     parallel: int
     selected: tuple[str, ...] | None = None
-    needs: Mapping[str, Sequence[str]] = {}
+    needs: Mapping[str, Sequence[str]] = EMPTY
     """The preconditions of its capabilities."""
 
 
@@ -214,7 +215,7 @@ class _Unheard:
     """A log that is dropped."""
 
     __slots__ = ()
-    usage: dict[str, Any] = {}
+    usage: dict[str, Any] = EMPTY
 
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
 

@@ -9,6 +9,7 @@ from planrunner.app.proof.lives import Lived, Mishap
 from planrunner.app.proof.names import covered, demands, home, paths
 from planrunner.app.proof.reads import beside, comparisons
 from planrunner.app.proof.world import SAMPLES, Reply, World
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import as_text
 from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset, UndoSettled
 from planrunner.machine.joins import fired
@@ -46,13 +47,13 @@ class Case(NamedTuple):
 
     name: str
     plan: str
-    params: Mapping[str, Json] = {}
+    params: Mapping[str, Json] = EMPTY
     seed: int = 0
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = EMPTY
     world: World = World()
     mishaps: tuple[Mishap, ...] = ()
     crash: Crash | None = None
-    settle: Mapping[str, str] = {}
+    settle: Mapping[str, str] = EMPTY
     expect: tuple[Expectation, ...] = ()
     span: Span = HERE
     generated: bool = False

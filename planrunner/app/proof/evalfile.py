@@ -12,6 +12,7 @@ from planrunner.app.proof.testfile import LoadPlan, Names, near_file
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.jsonschema import require_schema
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
+from planrunner.frozen import EMPTY
 from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.expressions.check import (
@@ -101,7 +102,7 @@ class Suite(NamedTuple):
     budgets: Budgets = Budgets()
     parallel: int = 4
     findings: tuple[Diagnostic, ...] = ()
-    plans: Mapping[str, Plan] = {}
+    plans: Mapping[str, Plan] = EMPTY
 
 
 def read_suite(source: Source, load_plan: LoadPlan) -> Suite:

@@ -30,13 +30,14 @@ from planrunner.app.proof.scratch import (
 )
 from planrunner.app.proof.verdict import Miss
 from planrunner.errors import NotFound
+from planrunner.frozen import Frozen
 from planrunner.journal.chain import forget_place
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Budgets, Plan
 
 Json = Any
 
-NOTHING: Amounts = dict.fromkeys(SPENT, 0.0)
+NOTHING: Amounts = Frozen(dict.fromkeys(SPENT, 0.0))
 
 
 class Score(NamedTuple):

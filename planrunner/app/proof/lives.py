@@ -13,6 +13,7 @@ from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import Script, SimulatedEffects, in_time
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import (
     EDITION,
     AttemptEnded,
@@ -167,11 +168,11 @@ class Stage(NamedTuple):
     plan: Plan
     script: Script
     traits: Mapping[str, Json]
-    params: Mapping[str, Json] = {}
+    params: Mapping[str, Json] = EMPTY
     seed: int = 0
-    environment: Mapping[str, str] = {}
+    environment: Mapping[str, str] = EMPTY
     answer: Callable[[State, int], Sequence[Event]] = lambda state, number: ()
-    settle: Mapping[str, str] = {}
+    settle: Mapping[str, str] = EMPTY
     lapses: Callable[[State, int], float | None] = lambda state, number: None
     """When an undecided gate expires, by its number (seconds since 1970)."""
 

@@ -17,6 +17,7 @@ from planrunner.app.history.replay import History, history_of
 from planrunner.app.plans.path import read_regular
 from planrunner.caller import workspace
 from planrunner.errors import NextStep, NotFound, StorageFailed, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.journal.chain import forget_place
 from planrunner.plan.canonical import canonical
 from planrunner.plan.load import named
@@ -176,7 +177,7 @@ class Adjustment(NamedTuple):
 
     model: str = ""
     replaces: str = ""
-    share: Amounts = {}
+    share: Amounts = EMPTY
 
 
 def adjust(copy: str, adjustment: Adjustment) -> None:

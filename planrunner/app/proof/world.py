@@ -13,6 +13,7 @@ from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.effects import Examine
 from planrunner.engine.simulated import Script
+from planrunner.frozen import EMPTY
 from planrunner.machine.admission import wanted
 from planrunner.machine.events import BudgetExtended, Event, Outcome
 from planrunner.machine.requests import Vote, count
@@ -44,7 +45,7 @@ class Reply(NamedTuple):
     failure: str = ""
     message: str = ""
     takes: float | None = None
-    usage: dict[str, Json] = {}
+    usage: dict[str, Json] = EMPTY
     artifacts: tuple[dict[str, Json], ...] = ()
     done: bool = True
     """Whether the effect took place: what a probe finds, even where the attempt reports a failure."""
@@ -55,15 +56,15 @@ class World(NamedTuple):
     says what a person decides (``approve``, ``reject``, ``expire``, ``wait`` or a mapping). Attempts and gates that
     are not named go well, unless the world is ``strict``."""
 
-    replies: Mapping[str, tuple[Reply, ...]] = {}
-    gates: Mapping[str, Json] = {}
-    facts: Mapping[str, Json] = {}
+    replies: Mapping[str, tuple[Reply, ...]] = EMPTY
+    gates: Mapping[str, Json] = EMPTY
+    facts: Mapping[str, Json] = EMPTY
     strict: bool = False
     judged: bool = True
     """Whether the criteria of tasks that have replies are judged; the cases that follow from a plan know none."""
-    fields: Mapping[str, Mapping[str, str]] = {}
+    fields: Mapping[str, Mapping[str, str]] = EMPTY
     """The outputs that capabilities give by themselves, with their types, by the name of the capability."""
-    read: Mapping[str, Shape] = {}
+    read: Mapping[str, Shape] = EMPTY
     """What the plan reads of the outputs of its tasks, by the id of the task."""
     people: bool = True
     """Whether there is anybody to decide gates; without people they are passed."""

@@ -16,6 +16,7 @@ from planrunner.app.queue.database import Database
 from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.journal.chain import known_chain
 from planrunner.journal.records import only_match
 from planrunner.jsontext import read_json, write_json
@@ -46,7 +47,7 @@ class Wish(NamedTuple):
     source: str
     priority: int = 0
     act: Act = "start"
-    arguments: dict[str, Json] = {}
+    arguments: dict[str, Json] = EMPTY
     key: str = ""
     seen: int = 0
 

@@ -15,6 +15,7 @@ from planrunner.app.runs.setup import check_project
 from planrunner.caller import principal
 from planrunner.engine.poller import StopSwitch
 from planrunner.errors import Hint, NextStep, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Event
@@ -55,8 +56,8 @@ class Stale(NamedTuple):
     again: tuple[str, ...]
     perhaps: tuple[str, ...]
     kept: int
-    calls: dict[str, str] = {}
-    inside: dict[str, tuple[str, ...]] = {}
+    calls: dict[str, str] = EMPTY
+    inside: dict[str, tuple[str, ...]] = EMPTY
     finals: tuple[str, ...] = ()
 
 

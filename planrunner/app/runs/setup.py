@@ -15,6 +15,7 @@ from planrunner.app.runs.secrets import without_hidden
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
+from planrunner.frozen import EMPTY
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json, write_json
@@ -67,7 +68,7 @@ class ReadyPlan(NamedTuple):
     notices: int
     files: tuple[tuple[str, str], ...] = ()
     leaves_directory: bool = False
-    needs: dict[str, list[str]] = {}
+    needs: dict[str, list[str]] = EMPTY
     """The preconditions of the capabilities that have any."""
 
 

@@ -21,6 +21,7 @@ from distributed.utils import sync
 from planrunner import __version__
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.programs import Ended, Program, run
+from planrunner.frozen import EMPTY
 from planrunner.plan.model import Task
 
 Json = Any
@@ -177,7 +178,7 @@ async def over(run: str, session: str, key: str, seconds: float) -> bool:
 class _Log:
     """A log that keeps nothing: what a program prints comes back with its end."""
 
-    usage: Mapping[str, Json] = {}
+    usage: Mapping[str, Json] = EMPTY
 
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
 

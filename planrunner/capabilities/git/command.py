@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.programs import Ended, Program, run
+from planrunner.frozen import EMPTY
 
 LIMIT = 64 << 20
 """Bytes of output that are read where all of it is needed."""
@@ -102,7 +103,7 @@ class Git(NamedTuple):
     context: Context
     directory: str
     settings: tuple[tuple[str, str], ...] = SETTINGS
-    variables: Mapping[str, str] = {}
+    variables: Mapping[str, str] = EMPTY
 
     def run(
         self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,), index: str = "", limit: int = LIMIT

@@ -20,6 +20,7 @@ from planrunner.capabilities.http.headers import header_name, is_line, is_secret
 from planrunner.capabilities.http.inputs import INLINE, Creating
 from planrunner.capabilities.jsonschema import require_schema
 from planrunner.files.beneath import open_inside
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown
 from planrunner.plan.http_forms import parse_status
 from planrunner.redaction import Redactor
@@ -64,8 +65,8 @@ class Unset(Failure):
 class Credentials(NamedTuple):
     """Headers to send, how they are shown, and what keeps them out of an answer, should the other side repeat them."""
 
-    headers: Mapping[str, str] = {}
-    shown: Mapping[str, str] = {}
+    headers: Mapping[str, str] = EMPTY
+    shown: Mapping[str, str] = EMPTY
     redactor: Redactor | None = None
 
     def masked(self, text: str) -> str:
@@ -155,7 +156,7 @@ class Content(NamedTuple):
     data: bytes | None = None
     type: str = ""
     form: Mapping[str, Any] | None = None
-    files: Mapping[str, Upload] = {}
+    files: Mapping[str, Upload] = EMPTY
     file: Upload | None = None
     scope: Scope | None = None
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, money, seconds
 from planrunner.capabilities.http.headers import is_line
+from planrunner.frozen import EMPTY
 from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.nearest import nearest
 
@@ -44,7 +45,7 @@ class Model(NamedTuple):
     key_env: str = ""
     key_file: str = ""
     credential: str = ""
-    parameters: Mapping[str, Json] = {}
+    parameters: Mapping[str, Json] = EMPTY
     price: Price | None = None
     fallback: tuple[str, ...] = ()
     timeout: float = 300.0

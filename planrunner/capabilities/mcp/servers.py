@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.headers import header_name, is_line
 from planrunner.escapes import harmless
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import stable_json
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level, Right, Use, capability
@@ -31,10 +32,10 @@ class Server(NamedTuple):
 
     name: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = EMPTY
     url: str = ""
-    headers: Mapping[str, str] = {}
-    secrets: Mapping[str, str] = {}
+    headers: Mapping[str, str] = EMPTY
+    secrets: Mapping[str, str] = EMPTY
     only: tuple[str, ...] = ("*",)
 
     def has(self, tool: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.faults import Overdue, within
+from planrunner.frozen import EMPTY
 
 Provider = Callable[["Search"], "Found"]
 
@@ -31,8 +32,8 @@ class Found(NamedTuple):
     ``snippet``, ``engine`` and ``published``; ``silent`` names the engines that gave no answer, with the reason."""
 
     results: list[dict[str, Any]]
-    silent: dict[str, str] = {}
-    suggestions: list[str] = []
+    silent: dict[str, str] = EMPTY
+    suggestions: Sequence[str] = ()
 
 
 LIMIT = 60.0

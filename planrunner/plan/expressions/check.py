@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.plan.expressions.evaluate import constant
 from planrunner.plan.expressions.functions import BUILT_IN, CALLED, FUNCTIONS, Function
 from planrunner.plan.expressions.patterns import compiled
@@ -28,11 +29,11 @@ class Type(NamedTuple):
 
     kind: Kind
     item: Type | None = None
-    fields: Mapping[str, Type] = {}
+    fields: Mapping[str, Type] = EMPTY
     optional: bool = False
     what: str = ""
     code: str = "PLAN201"
-    without: Mapping[str, str] = {}
+    without: Mapping[str, str] = EMPTY
     """Names that a map does not have though they look as if it had, each with what is meant."""
 
 

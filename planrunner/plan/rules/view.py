@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.frozen import EMPTY
 from planrunner.plan.agents import CHECK, Roster
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
@@ -56,8 +57,8 @@ class PlanView(NamedTuple):
     source: Source
     capabilities: Mapping[str, Capability]
     positions: Mapping[str, int]
-    outer: Mapping[str, Task] = {}
-    used: Mapping[str, Capability] = {}
+    outer: Mapping[str, Task] = EMPTY
+    used: Mapping[str, Capability] = EMPTY
     """The capabilities that tasks name, looked up once each."""
     whole: bool = True
     """False for a list of steps and for one of the plan's ``subplans``."""

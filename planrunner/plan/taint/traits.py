@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
 
+from planrunner.frozen import EMPTY
+
 Json = Any
 Row = dict[str, Any]
 
@@ -79,8 +81,8 @@ class Known(NamedTuple):
     foreign: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
-    shaped: Mapping[str, str] = {}
-    uses: Mapping[str, str] = {}
+    shaped: Mapping[str, str] = EMPTY
+    uses: Mapping[str, str] = EMPTY
     writes: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.files.match import path_matches
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
 from planrunner.plan.rights import Level, entries, restricts, texts
@@ -85,7 +86,7 @@ class Confinement(NamedTuple):
     network: Network = "none"
     limits: Limits = STANDARD
     environment: tuple[str, ...] = ()
-    origins: Mapping[str, str] = {}
+    origins: Mapping[str, str] = EMPTY
     image: str = ""
     made: str = ""
     """The code for whose sake alone it is shut in, since it was made while the run went on."""

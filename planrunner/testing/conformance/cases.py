@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Union
 
 from planrunner.capabilities.contract import declaration_of
 from planrunner.files.match import name_fits
+from planrunner.frozen import EMPTY
 from planrunner.machine.events import Outcome
 from planrunner.testing import bench as benches
 from planrunner.testing.bench import Asked, Bench
@@ -30,9 +31,9 @@ class Ready(NamedTuple):
     ``look`` gives the state of what lies outside the directory and may be changed: rows of a table, what a server has
     stored; it is compared like the files."""
 
-    inputs: Mapping[str, Json] = {}
-    settings: Mapping[str, Json] = {}
-    env: Mapping[str, str] = {}
+    inputs: Mapping[str, Json] = EMPTY
+    settings: Mapping[str, Json] = EMPTY
+    env: Mapping[str, str] = EMPTY
     run: str | Sequence[str] = ""
     look: Callable[[], Json] | None = None
 
@@ -62,7 +63,7 @@ class Case(NamedTuple):
     ignore: Sequence[str] = ()
     secrets: Sequence[str] = ()
     requires: Sequence[str] = ()
-    exempt: Mapping[str, str] = {}
+    exempt: Mapping[str, str] = EMPTY
 
     @property
     def title(self) -> str:

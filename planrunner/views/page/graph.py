@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from planrunner.frozen import EMPTY
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
@@ -44,11 +45,11 @@ class Coloured(NamedTuple):
     """What a run adds to a drawing, by place: statuses, a short text below the name (with the number of the entry that
     made it known), items of fan-outs, the edges of the critical path, and notes for edges that were sent back along."""
 
-    statuses: Mapping[str, str] = {}
-    notes: Mapping[str, tuple[str, int]] = {}
-    items: Mapping[str, Sequence[Cell]] = {}
+    statuses: Mapping[str, str] = EMPTY
+    notes: Mapping[str, tuple[str, int]] = EMPTY
+    items: Mapping[str, Sequence[Cell]] = EMPTY
     critical: frozenset[tuple[str, str]] = frozenset()
-    backs: Mapping[tuple[str, str], tuple[str, int]] = {}
+    backs: Mapping[tuple[str, str], tuple[str, int]] = EMPTY
 
 
 class Drawn(NamedTuple):
