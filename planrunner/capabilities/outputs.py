@@ -14,6 +14,7 @@ from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Jso
 from planrunner.fileio import open_told
 from planrunner.jsontext import shown
 from planrunner.machine.ledger import SPENDABLE, units
+from planrunner.plan.agents import REFLECTION
 from planrunner.plan.model import Output
 from planrunner.plan.nearest import meant, nearest
 
@@ -271,7 +272,14 @@ def require_calls(context: Context, wanted: int) -> None:
     limit = context.call.reserved.get("calls")
     if limit is not None and wanted > limit:
         said = f"{limit:g} call{'s' if limit != 1 else ''} reserved for the attempt, {wanted} needed"
-        raise Failure(f"{said}: set `budgets: {{calls: {wanted}}}` on the task", "budget")
+        raise Failure(f"{said}: set {budget_key(context, 'calls', str(wanted))}", "budget")
+
+
+def budget_key(context: Context, what: str, more: str) -> str:
+    """Where the plan, or the settings, give a task a budget: that of a reflection is under ``reflect``."""
+    if REFLECTION in (context.call.task.notes or {}):
+        return f"`reflect: {{budgets: {{{what}: {more}}}}}`"
+    return f"`budgets: {{{what}: {more}}}` of the task"
 
 
 class Usage(NamedTuple):

@@ -11,6 +11,7 @@ from planrunner.machine.budgets import (
     chain,
     fits,
     is_another,
+    is_reflection,
     ledger_of,
     need,
     read_ledger,
@@ -173,6 +174,8 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     scope = scope_of(state, short.scope)
     kind = scope.on_exhausted if scope is not None else "stop"
     detail = sentence(state, short)
+    if is_reflection(state, number):
+        return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
     if kind == "gate" and (no := read_ledger(state).refused.get((short.scope, short.what))):
         kind, detail = "stop", f"{detail}; more was {no}"
     if kind == "gate":

@@ -19,6 +19,7 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtend
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.names import agent_of
 from planrunner.machine.state import State, Trait
+from planrunner.plan.agents import REFLECTION
 from planrunner.plan.model import Budgets
 from planrunner.plan.tasks import tells_usage
 
@@ -153,6 +154,8 @@ def need(state: State, number: int) -> dict[str, int] | str:
         own, left = _own(state, number, what)
         if own is None and (agent := agent_of(state, number)) is not None:
             own, left = _own(state, agent, what)
+        if own is None and what in _TOLD and is_reflection(state, number):
+            own = left = _part(state, number, what)
         if own is not None and left is not None:
             amounts[what] = left if left > 0 else int(own > 0)
         elif what in spends:
@@ -163,6 +166,17 @@ def need(state: State, number: int) -> dict[str, int] | str:
             elif is_limited(state, number, what):
                 return what
     return amounts
+
+
+def is_reflection(state: State, number: int) -> bool:
+    """Whether a task looks back on another, or on the run: nothing else stops where a limit leaves nothing for it."""
+    return state.edition > 9 and REFLECTION in (state.specs[number].notes or {})
+
+
+def _part(state: State, number: int, what: str) -> int | None:
+    """What a reflection may use where nothing is said: a tenth of the tightest limit around it."""
+    limits = [limit for scope in chain(state, number) if (limit := limit_of(state, scope, what)) is not None]
+    return max(min(limits) // 10, min(min(limits), 1)) if limits else None
 
 
 def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:

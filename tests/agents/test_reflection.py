@@ -120,3 +120,23 @@ def test_a_project_switches_looking_back_on_or_off_for_all_plans(make: Make) -> 
     assert list(bench.run(plan, reflect={"rubric": "Be strict"})["tasks"]) == ["build", "reflection"]
     assert "Be strict" in bench.model.heard[0].last()
     assert list(bench.run(plan.replace("echo x", "echo x, reflect: true"), reflect=False)["tasks"]) == ["build"]
+
+
+LIMITED = "plan: w\nbudgets: {tokens: 100k}\ndefaults: {timeout: 1m}\ntasks:\n  - {id: build, run: echo x}\n"
+
+
+def test_a_reflection_that_the_project_asks_for_takes_a_share_of_the_budget(make: Make) -> None:
+    bench = make([review()])
+    told = bench.run(LIMITED, reflect=True)
+    assert (told["status"], told["tasks"]["reflection"]["status"]) == ("completed", "completed")
+    assert "no findings" in bench.call("lint", "plan.yaml").stdout
+    told = bench.run(LIMITED.replace("100k", "100"), reflect=True)
+    assert (told["status"], told["tasks"]["reflection"]["failure"]) == ("completed", "budget")
+    assert "raise `reflect: {budgets: {tokens: …}}` or lower" in told["tasks"]["reflection"]["detail"]
+
+
+def test_a_reflection_has_the_default_budgets_and_names_its_own_where_they_are_too_small(make: Make) -> None:
+    bench = make(["nonsense", review()])
+    told = bench.run(LIMITED.replace("timeout", "budgets: {tokens: 20k, calls: 1}, timeout"), reflect=True)
+    assert told["tasks"]["reflection"]["budget"]["tokens"]["limit"] == 20_000
+    assert "set `reflect: {budgets: {calls: 2}}`" in told["tasks"]["reflection"]["detail"]

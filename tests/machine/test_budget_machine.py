@@ -147,6 +147,24 @@ def test_a_task_that_spends_nothing_goes_on_when_nothing_is_left() -> None:
     assert ran.statuses() == {"a": "completed", "b": "completed"}
 
 
+CRITIQUES = {**TRAITS, "agent.critique": ["read", False, False, ["cost", "tokens", "calls"]]}
+
+
+@pytest.mark.parametrize("keys", [{}, {"on_exhausted": "gate"}])
+def test_a_reflection_for_which_nothing_is_left_fails_alone(keys: dict[str, Any]) -> None:
+    nothing = {"id": "b", "uses": "noop", "needs": ["a"]}
+    found = plan(task("a", reflect=True), nothing, budgets={"cost": "$1", **keys})
+    ran = rehearse(found, {"a": [spent(cost=2.0)]}, started={"traits": CRITIQUES})
+    assert ran.statuses() == {"a": "completed", "a-reflection": "failed", "b": "completed"}
+    assert ran.state.status == "completed"
+
+
+def test_a_reflection_without_a_limit_of_its_own_sets_a_tenth_of_the_tightest_one_aside() -> None:
+    sub = {"id": "s", "subplan": [task("a", reflect=True)], "budgets": {"cost": "$0.5"}}
+    ran = rehearse(plan(sub, budgets={"cost": "$1"}), started={"traits": CRITIQUES})
+    assert reserved(ran)["s/a-reflection"] == [0.05]
+
+
 # Stop
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm.models import Model
-from planrunner.capabilities.outputs import require_calls
+from planrunner.capabilities.outputs import budget_key, require_calls
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, write_json
 
@@ -236,8 +236,8 @@ class Purse:
         if wanted > left + 1e-9:
             raise Failure(
                 f"the request may use {_shown(what, wanted)} ({most.input} tokens in, {most.output} out), and "
-                f"{_shown(what, max(left, 0.0))} of the reservation is left: raise `budgets: {{{what}: …}}` of the "
-                "task or lower `max_tokens`",
+                f"{_shown(what, max(left, 0.0))} of the reservation is left: raise "
+                f"{budget_key(self._context, what, '…')} or lower `max_tokens`",
                 "budget",
             )
 

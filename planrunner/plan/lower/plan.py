@@ -90,6 +90,7 @@ def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: li
     A task without an id is read for its findings only: nothing could refer to it.
     """
     defaults = defaults_of(low, nodes.get("defaults"))
+    low.budgets = defaults.get("budgets", Budgets())
     gates = _gates(low, nodes.get("gates"))
     found: list[Task] = []
     for items, fields in ((first, defaults), (last, defaults | {"finally_": True})):

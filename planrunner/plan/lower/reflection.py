@@ -13,7 +13,7 @@ from planrunner.plan.expressions.parse import parse
 from planrunner.plan.lower import declarations, values
 from planrunner.plan.lower.agents import REQUEST_TIMEOUT, definition, literal
 from planrunner.plan.lower.values import Lowering, tree_at
-from planrunner.plan.model import Budgets, Join, Task
+from planrunner.plan.model import Join, Task
 from planrunner.source import NOWHERE
 from planrunner.syntax.tree import Mapping, Node
 
@@ -93,7 +93,7 @@ def _after(low: Lowering, task: Task, said: tuple[dict[str, Json], Node], taken:
 def _task(low: Lowering, name: str, inputs: dict[str, Json], node: Node) -> Task:
     made = Task(name, uses=CRITIQUE, inputs={**inputs, "fail": False}, span=node.span)
     limits = node.get("budgets") if isinstance(node, Mapping) else None
-    budgets = declarations.budgets(low, limits, Budgets()) if limits is not None else Budgets()
+    budgets = declarations.budgets(low, limits, low.budgets) if limits is not None else low.budgets
     return made._replace(allow_failure=True, timeout=REQUEST_TIMEOUT, budgets=budgets)
 
 

@@ -18,7 +18,7 @@ from planrunner.plan.expressions.parse import classify, parse
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.files import Links
-from planrunner.plan.model import Capability, Criterion, Expression, Param
+from planrunner.plan.model import Budgets, Capability, Criterion, Expression, Param
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
@@ -39,7 +39,7 @@ class Lowering:
     that may be linked to, and the names that exist here beside those of every expression."""
 
     __slots__ = (
-        *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
+        *("_known", "budgets", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
         *("inside", "params", "reached", "reflections", "roster", "worded"),
     )
 
@@ -61,6 +61,8 @@ class Lowering:
         """What commands may call; without any they stay words."""
         self.commands: dict[str, Pending] = {}
         """Commands of this list of tasks, by the ids of the tasks that hold them."""
+        self.budgets = Budgets()
+        """What the defaults of the plan say for each task that spends."""
         self.reflections: dict[str, Node] = {}
         """What tasks of this list say under ``reflect``, by their ids."""
         self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
@@ -80,6 +82,7 @@ class Lowering:
         inner = Lowering(self.findings, ids, self.links, self.names | names)
         inner.params, inner.capabilities, inner.roster = self.params, self.capabilities, self.roster
         inner.inputs, inner.reached, inner.worded = self.inputs, self.reached, self.worded
+        inner.budgets = self.budgets
         return inner
 
     def with_defaults(self, uses: str, inputs: Json) -> Json:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.plan.agents import ASKING, UNNAMED
+from planrunner.plan.agents import ASKING, REFLECTION, UNNAMED
 from planrunner.plan.model import Budgets, Task
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
 from planrunner.plan.tasks import tells_usage
@@ -88,6 +88,8 @@ def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...
     limited = [what for what in _PRICED if any(getattr(budgets, what) is not None for budgets in around)]
     for task in tasks:
         capability = view.capabilities.get(ASKING if task.agent is not None else task.uses) if limited else None
+        if REFLECTION in (task.notes or {}):
+            continue  # it takes a share
         reported = _reported(task) if limited else ()
         for what in (*(capability.spends if capability is not None else ()), *reported):
             if what in limited and getattr(task.budgets, what) is None:
