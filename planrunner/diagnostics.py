@@ -149,6 +149,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN507", "suspicious-unit", "warning", "a duration without a unit"),
     ("PLAN508", "too-many-items", "error", "a fan-out that is written out has more items than it may"),
     ("PLAN509", "huge-fan-out", "warning", "a task that begins more than 10,000 times"),
+    ("PLAN510", "file-race", "warning", "tasks without an order that write one file, or write and read it"),
     ("PLAN511", "reporting-without-limit", "warning", "a script that reports what it used without its own limit"),
     ("PLAN601", "no-agent", "note", "an instruction in plain words without an agent"),
     ("PLAN603", "gate-never-met", "error", "a gate that asks for more people than it names"),

@@ -176,7 +176,7 @@ def is_reflection(state: State, number: int) -> bool:
 def _part(state: State, number: int, what: str) -> int | None:
     """What a reflection may use where nothing is said: a tenth of the tightest limit around it."""
     limits = [limit for scope in chain(state, number) if (limit := limit_of(state, scope, what)) is not None]
-    return max(min(limits) // 10, min(min(limits), 1)) if limits else None
+    return max(min(limits) // 10, min(*limits, 1)) if limits else None
 
 
 def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:
