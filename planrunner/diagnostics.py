@@ -132,6 +132,13 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN217", "template-as-program", "error", "a template where `shell` names the program of a script"),
     ("PLAN218", "bash-in-sh", "warning", "a script for `sh` that only bash understands"),
     ("PLAN219", "removes-its-journal", "warning", "a script that removes the journal of its own run"),
+    ("PLAN220", "lost-exit-code", "warning", "a command of a script whose failure the shell passes over"),
+    (
+        "PLAN221",
+        "other-interpreter",
+        "error",
+        "a `#!` line that names another interpreter than the one that runs the script",
+    ),
     ("PLAN231", "unknown-hypothesis", "error", "evidence about a hypothesis that the plan does not declare"),
     ("PLAN232", "no-evidence", "warning", "a hypothesis without evidence from any task"),
     ("PLAN233", "confidence-too-early", "warning", "a confidence may be read before any evidence"),

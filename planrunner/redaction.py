@@ -363,8 +363,8 @@ class Redactor:
         return known
 
     def add(self, name: str, value: bytes) -> None:
-        """Look for a value from now on, line by line and with its parts, and write ``[secret:NAME]`` instead,
-        ``***`` for one without a name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless all are shorter."""
+        """Look for a value from now on, line by line and with its parts, and write ``[secret:NAME]`` instead, ``***``
+        for one without a name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless all are shorter."""
         mask = b"[secret:%s]" % name.encode() if name else MASK
         sought = lines(value) or (value,)
         if all(line in self._masks for line in sought):

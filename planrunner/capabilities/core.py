@@ -26,6 +26,9 @@ from planrunner.plan.tasks import reads_exit_code
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 """Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""
+PIPEFAIL_SHELLS = frozenset(("bash", "ksh", "mksh", "zsh"))
+"""Those of them that always know ``pipefail``. ``sh`` is one of them on some machines; there too only the last command
+of a pipe counts, so that a script ends alike everywhere."""
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
 _TRY_AGAIN = 75
 """``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
@@ -55,7 +58,8 @@ def _preview(context: Context) -> Preview:
     preview=_preview,
 )
 def shell(context: Context) -> Spawn:
-    """Run a script with `sh -e`, or a program without a shell when `run` is a list.
+    """Run a script with `sh -e`, or a program without a shell when `run` is a list. With `shell: bash`, `zsh` or `ksh`
+    the script fails when any command of a pipe does (`-o pipefail`).
 
     The outputs of the task are what it writes to the file named by `$PLANRUNNER_OUTPUT` (JSON objects, `key=value` or
     `key<<END` lines), or its standard output when the task says `stdout: json | text | lines`.
@@ -65,7 +69,8 @@ def shell(context: Context) -> Spawn:
     """
     call = context.call
     words = (call.task.shell or "sh").split()
-    stops = ("-e",) if os.path.basename(words[0]) in POSIX_SHELLS else ()  # at the first command that fails
+    name = os.path.basename(words[0])
+    stops = ("-e", *(("-o", "pipefail") if name in PIPEFAIL_SHELLS else ())) if name in POSIX_SHELLS else ()
     arguments = call.arguments or (*words, *stops, "-c", call.script)
     env = {**call.env, **call.values}
     # beside the folder, which may not exist
@@ -116,6 +121,9 @@ def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
         return "logic", _with_last_line("a command of the script was not found (exit code 127)", ended)
     if code == 126 and not direct:
         return "logic", _with_last_line("a command of the script could not be executed (exit code 126)", ended)
+    if code == 141 and not direct:
+        closed = "a command of a pipe wrote to one that had ended, such as `head` (exit code 141)"
+        return "logic", _with_last_line(closed, ended)
     return "logic", _with_last_line(f"exit code {code}", ended)
 
 

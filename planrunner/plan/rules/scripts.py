@@ -18,7 +18,7 @@ from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN218", "PLAN219", "PLAN234")
+CODES = ("PLAN218", "PLAN219", "PLAN220", "PLAN221", "PLAN234")
 
 _FIRST = r"(?:^|[;&|({]|\b(?:if|while|until|then|do|else|elif)\b|!)[ \t]*"
 """Where the first word of a command may stand."""
@@ -61,12 +61,36 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             continue
         if isinstance(task.run, str):
             bare = _blanked(task.run)
-            if os.path.basename(task.shell.split()[0] if task.shell.split() else "sh") in ("sh", "dash", "ash"):
+            shell = os.path.basename(task.shell.split()[0] if task.shell.split() else "sh")
+            yield from _other_interpreter(view, here, task, shell)
+            if shell in ("sh", "dash", "ash"):
                 yield from _bashisms(view, here, task, task.run, bare)
+                yield from _lost_in_pipe(view, here, task, bare)
+            if shell in ("sh", "dash", "ash", "bash", "ksh", "mksh", "zsh"):
+                yield from _lost_in_setting(view, here, task)
             yield from _removals(view, here, task, bare)
             yield from _spellings(view, here, task, task.run)
         else:
             yield from _removals(view, here, task, " ".join(task.run))
+
+
+_HASH_BANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(?:-\S+[ \t]+)*(\S+))?")
+_SH = ("sh", "dash", "ash")
+
+
+def _other_interpreter(view: PlanView, here: int, task: Task, shell: str) -> Iterator[Diagnostic]:
+    """A script whose first line names a program that does not run it: that line is a comment."""
+    match = _HASH_BANG.match(str(task.run))
+    if match is None:
+        return
+    name = os.path.basename(match[1])
+    name = os.path.basename(match[2]) if name == "env" and match[2] else name
+    words = [os.path.basename(word) for word in task.shell.split()] or ["sh"]
+    if name in words or name in _SH or any(word.rstrip("0123456789.") == name.rstrip("0123456789.") for word in words):
+        return
+    place = place_of(view, Text(here, "run", "before", str(task.run)), match.start(), match.end())
+    message = f"the script of `{task.id}` is run by `{shell}`, its first line names `{name}`"
+    yield Diagnostic("PLAN221", message, place, help=f"add `shell: {name}` to the task, or take the line out")
 
 
 def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> Iterator[Diagnostic]:
@@ -85,6 +109,61 @@ def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> 
     instead = " (in `sh`: `. ./file`)" if words == ["`source`"] else ""
     message = f"the script of `{task.id}` is run by `sh`, which may not support {listed}"
     yield Diagnostic("PLAN218", message, place, help=f"add `shell: bash` to the task{instead}")
+
+
+_PIPE = re.compile(r"(?<![|>])\|(?!\|)")
+_PART = re.compile(r"(?:[A-Za-z_]\w*=\S*[ \t]+)*([\w./+-]+)([^\n]*)", re.S)
+"""The first word of a part of a pipe, and the rest."""
+_SAFE = frozenset("echo printf seq yes true : date pwd env printenv hostname uname id whoami jot".split())
+"""Commands that do not fail for what they are given."""
+_FILTERS = frozenset(
+    "cat tr sort uniq cut sed head tail wc awk tee grep egrep fgrep rev nl fold tac column paste".split()
+)
+"""Commands that read standard input, where no file is named."""
+_GRAMMAR = frozenset("if while until elif then do else done fi esac case for in function time exec command".split())
+"""Words after which, or before which, more than one command stands."""
+
+
+def _lost_in_pipe(view: PlanView, here: int, task: Task, bare: str) -> Iterator[Diagnostic]:
+    """The first command before a ``|`` that may fail unseen. What stands in a group, in a condition or before ``||`` is
+    passed over: there a failure is not the end of the script."""
+    for match in _PIPE.finditer(bare):
+        at = max(bare.rfind(sign, 0, match.start()) for sign in "\n;&(){}|`") + 1
+        first = at == 0 or bare[at - 1] != "|" or bare[max(at - 2, 0) : at] == "||"
+        written = bare[at : match.start()]
+        part = _PART.fullmatch(written.strip())
+        after = bare[match.end() :].split("\n", 1)[0].split(";", 1)[0]
+        if part is None or bare[at - 1 : at] in (")", "}") or "||" in after or part[1] in _GRAMMAR | {"!"}:
+            continue
+        name = os.path.basename(part[1])
+        files = [word for word in part[2].split() if not word.startswith("-")]
+        if name in _SAFE or (name in _FILTERS and not first) or (name in ("ls", "ps", "cat") and not files):
+            continue
+        if "<<" in part[2] or re.search(r"\|\|[ \t]*(?:true|:)", written):
+            continue
+        start = at + len(written) - len(written.lstrip())
+        place = place_of(view, Text(here, "run", "before", str(task.run)), start, start + len(written.strip()))
+        message = f"`{task.id}` goes on if `{name}` fails: in `sh` only the last command of a pipe counts"
+        help_ = "add `shell: bash` to the task, which makes every command of a pipe count, or write to a file first"
+        yield Diagnostic("PLAN220", message, place, help=help_)
+        return
+
+
+_SET = re.compile(
+    rf"(?m){_FIRST}(export|local|readonly|declare|typeset)[ \t]+(?:-\w+[ \t]+)*(\w+)=\"?\$\([ \t]*([\w./+-]+)"
+)
+
+
+def _lost_in_setting(view: PlanView, here: int, task: Task) -> Iterator[Diagnostic]:
+    """``export V=$(cmd)``: the exit code is that of ``export``."""
+    for match in _SET.finditer(_blanked(str(task.run), double=False)):
+        if os.path.basename(match[3]) not in _SAFE:
+            place = place_of(view, Text(here, "run", "before", str(task.run)), match.start(1), match.end(3))
+            message = f"`{task.id}` goes on if `{match[3]}` fails: the exit code is that of `{match[1]}`"
+            yield Diagnostic(
+                "PLAN220", message, place, help=f"write `{match[2]}=$(…)` first, then `{match[1]} {match[2]}`"
+            )
+            return
 
 
 def _removals(view: PlanView, here: int, task: Task, bare: str) -> Iterator[Diagnostic]:
