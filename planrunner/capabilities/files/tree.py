@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check, permissions
@@ -18,9 +18,18 @@ from planrunner.files.walk import Entry, FileState, Patterns, below, entries, st
 Json = Any
 
 
+class FoundPath(TypedDict, total=False):
+    """``size`` is bytes."""
+
+    path: str
+    kind: str
+    size: int
+    sha256: str
+
+
 class Found(NamedTuple):
     paths: Annotated[list[str], Doc("what was found, in order")]
-    files: Annotated[list[dict[str, Any]], Doc("for each its `path`, `kind`, `size` and, if asked for, `sha256`")]
+    files: Annotated[list[FoundPath], Doc("for each its `path`, `kind`, `size` and, if asked for, `sha256`")]
     number: Annotated[int, Doc("how many were found")]
     size: Annotated[int, Doc("bytes of all of them together")]
 
@@ -41,19 +50,19 @@ def glob(
         raise Failure("`limit` must be a number")
     if kind not in ("file", "folder", "link", "any"):
         raise Failure(f"`kind` must be file, folder, link or any, found {kind}")
-    files = []
+    files: list[FoundPath] = []
     scope = scope_in(context)
     with Beneath(context.call.directory, cancelled=context.cancelled, scope=scope) as tree:
         for entry in matching(tree, [], (Patterns(names(patterns), hidden), Patterns(names(exclude), True))):
             sort = _kind(entry)
             if kind not in ("any", sort) or (scope is not None and not scope.allows("read", entry.path)):
                 continue
-            row: dict[str, Json] = {"path": entry.path, "kind": sort, "size": 0}
+            row: FoundPath = {"path": entry.path, "kind": sort, "size": 0}
             if sort == "file":
                 row["size"] = entry.found.st_size
                 if sha256:
                     state = state_in(entry.folder, entry.name, entry.path, tree.go_on)
-                    row |= {"size": state.size, "sha256": state.sha256} if state else {"size": 0, "sha256": ""}
+                    row["size"], row["sha256"] = (state.size, state.sha256) if state else (0, "")
             files.append(row)
             if len(files) > limit:
                 raise Failure(f"more than {limit} paths fit: narrow the patterns or raise `limit`")

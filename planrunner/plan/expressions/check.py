@@ -454,7 +454,9 @@ def _unit_hint(left: Type, right: Type) -> str:
     kinds = {left.kind, right.kind}
     for unit, example in (("time", "10s"), ("size", "10MB"), ("money", "$10")):
         if unit in kinds and kinds & {"number", "percent"}:
-            return f"write a unit, such as `{example}`"
+            made, of = {"time": ("duration", "seconds"), "size": ("size", "bytes")}.get(unit, ("", ""))
+            way = f", or `{made}(…)` around {of}" if made else ""
+            return f"write a unit, such as `{example}`{way}"
     return "read text as a number by `int(…)` or `float(…)`" if kinds == {"string", "number"} else ""
 
 

@@ -198,7 +198,9 @@ def refuse_mixed_units(one: str, other: str) -> None:
     quantity, rest = (one, other) if one in units else (other, one)
     if rest in ("number", "percent"):
         example = {"time": "10s", "size": "10MB", "money": "$10"}[quantity]
-        raise EvaluationError(f"{NAMES[quantity]} is compared with {NAMES[rest]}: write a unit, such as `{example}`")
+        way = {"time": ", or `duration(…)` around seconds", "size": ", or `size(…)` around bytes"}.get(quantity, "")
+        said = f"{NAMES[quantity]} is compared with {NAMES[rest]}"
+        raise EvaluationError(f"{said}: write a unit, such as `{example}`{way}")
     if rest in units:
         raise EvaluationError(f"{NAMES[one]} cannot be compared with {NAMES[other]}")
 

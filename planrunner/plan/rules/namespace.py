@@ -16,6 +16,7 @@ from planrunner.plan.expressions.check import (
     SIZE,
     STRING,
     TIME,
+    Checker,
     Type,
     declared,
     list_of,
@@ -23,7 +24,7 @@ from planrunner.plan.expressions.check import (
     object_of,
     of_schema,
 )
-from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Gate, Hypothesis, Output, Task
+from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Task
 from planrunner.plan.rules.texts import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
@@ -96,10 +97,11 @@ _RESULT = object_of(Lazy({}, lambda _: ANY, lambda name: name not in OF_A_PROCES
 class Naming:
     """What the tasks of one view may read; made once for all their expressions."""
 
-    __slots__ = ("_base", "_results", "_view")
+    __slots__ = ("_base", "_of_items", "_results", "_view")
 
     def __init__(self, view: PlanView) -> None:
         self._view = view
+        self._of_items: dict[int, dict[str, Type]] = {}
         known: Mapping[str, object] = {**view.outer, **view.positions} if view.outer else view.positions
         self._base: dict[str, Type] = {
             "params": object_of({param.name: declared(param.type) for param in view.plan.params}),
@@ -114,7 +116,7 @@ class Naming:
         if around.carried is not None:
             self._base |= {"loop": _ROUND, "carry": _carried(around.carried)}
         for fanout in around.items:
-            self._base |= _item(fanout)
+            self._base |= _item(fanout, self._base)
         if around.reworked or sends_back(view.plan.tasks):
             self._base["rework"] = _REWORK
         self._results = dict.fromkeys(known, _FLAGS)
@@ -124,7 +126,7 @@ class Naming:
         if here < 0:
             return self._base
         task = self._view.plan.tasks[here]
-        base = self._base if task.fanout is None else {**self._base, **_item(task.fanout)}
+        base = self._base if task.fanout is None else {**self._base, **self._items(here, task.fanout)}
         if moment == "before":
             return {**OF_ATTEMPTS, **base}
         if moment == "rounds":
@@ -199,6 +201,12 @@ class Naming:
         del fields["attempt"]
         return object_of(fields, f"task `{task.id}`")
 
+    def _items(self, here: int, fanout: Fanout) -> dict[str, Type]:
+        """The names of an item, made once for each task."""
+        if here not in self._of_items:
+            self._of_items[here] = _item(fanout, self._base)
+        return self._of_items[here]
+
     def _outputs(self, task: Task) -> Type:
         """An object where all outputs are known: those the task declares and those its capability gives."""
         capability = self._view.used.get(task.uses) or (self._view.capabilities.get(task.uses) if task.uses else None)
@@ -225,7 +233,7 @@ class Naming:
             return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
             return _printed(task, {})
-        given = {field.name: declared(field.type) for field in capability.outputs}
+        given = {field.name: _of_field(field, task) for field in capability.outputs}
         return object_of(given | _shaped(task, capability) | own, what, "PLAN202")
 
     def _type(self, task: Task, output: Output) -> Type:
@@ -243,6 +251,13 @@ _WITHOUT_ANSWER = {"rounds", "transcript", "usage"}
 
 _VALUES = {"text": STRING, "lines": list_of(STRING)}
 """What the output ``value`` of ``stdout`` is; that of JSON may be anything."""
+
+
+def _of_field(field: Field, task: Task) -> Type:
+    """The type of an output of a capability; of a list also that of its items, as far as its schema tells."""
+    if field.type == "list" and isinstance(field.schema, dict) and field.schema.get("type") == "array":
+        return of_schema(field.schema, f"`{field.name}` of task `{task.id}`", closed=True)
+    return declared(field.type)
 
 
 def _shaped(task: Task, capability: Capability) -> dict[str, Type]:
@@ -298,11 +313,12 @@ def _carried(names: tuple[str, ...]) -> Type:
     return object_of(dict.fromkeys(names, ANY), "`carry`")
 
 
-def _item(fanout: Fanout) -> dict[str, Type]:
-    """The names that each item of a fan-out has."""
+def _item(fanout: Fanout, names: Mapping[str, Type]) -> dict[str, Type]:
+    """The names that each item of a fan-out has; ``names`` are those that its list may read."""
     types: dict[str, Type] = {"index": NUMBER}
     if fanout.matrix is None:
-        types[fanout.name] = ANY
+        listed = Checker(names).type(fanout.foreach.tree) if fanout.foreach is not None else ANY
+        types[fanout.name] = (listed.item or ANY) if listed.kind == "list" else ANY
     else:
         included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
         names = {axis.name for axis in fanout.axes}
