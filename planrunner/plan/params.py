@@ -183,6 +183,12 @@ _READERS: dict[str, Callable[[Json], Json]] = {
 }
 
 
+def numbers_of(params: Sequence[Param]) -> frozenset[str]:
+    """The names of the parameters that always have a number."""
+    given = (param for param in params if param.required or param.default is not None)
+    return frozenset(param.name for param in given if param.type in ("int", "number"))
+
+
 def takes(kind: str) -> str:
     """What a value of that type looks like, in words."""
     return _WORDS.get(kind, _WORDS["any"])

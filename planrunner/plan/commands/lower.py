@@ -150,7 +150,7 @@ class _Command:
             "spans": spans if run is None else (*spans, ("run", spans[1][1])),
         }
         if run is not None:
-            fields |= {"run": run, "script": made_ready(run)}
+            fields |= {"run": run, "script": made_ready(run, self._low.params)}
         return Task(**fields)
 
     def _check_result(self, call: Call) -> None:

@@ -13,7 +13,7 @@ from planrunner.plan.lower import values as values
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import Action, Fresh, Param, Plan, Retry, Script, Watch, WatchAction
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.params import misfit
+from planrunner.plan.params import misfit, numbers_of
 from planrunner.plan.shell.quoting import ScriptError, compile_script, simple_command
 from planrunner.plan.templates import is_template
 from planrunner.source import Span
@@ -41,14 +41,15 @@ def variable_text(value: Any) -> str:
     return value if isinstance(value, str) else stable_json(value)
 
 
-def made_ready(run: str | tuple[str, ...] | None) -> Script | None:
-    """The script ready for the shell; one with a fault is reported by the rules and never runs."""
+def made_ready(run: str | tuple[str, ...] | None, params: tuple[Param, ...] = ()) -> Script | None:
+    """The script ready for the shell, in a plan with these parameters; one with a fault is reported by the rules and
+    never runs."""
     if not isinstance(run, str):
         return None
     if "{{" not in run:
         return Script("", (), simple_command(run))
     try:
-        ready = compile_script(run)
+        ready = compile_script(run, numbers_of(params))
     except ScriptError:
         return None
     return ready if ready.values else ready._replace(text="")
@@ -65,7 +66,7 @@ def action(low: Lowering, node: Node) -> Action | None:
         uses,
         low.with_defaults(uses, values.data(parts["with"]) if "with" in parts else {}),
         run,
-        made_ready(run),
+        made_ready(run, low.params),
         flow.retry(low, parts["retry"], Retry()) if "retry" in parts else Retry(),
         values.duration(low, parts["timeout"]) if "timeout" in parts else None,
     )

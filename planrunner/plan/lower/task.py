@@ -93,7 +93,7 @@ def _built(draft: Draft, node: Mapping) -> Task:
     if "run" in fields and "uses" not in fields:
         fields["uses"] = "shell"
     if isinstance(fields.get("run"), str):
-        fields["script"] = actions.made_ready(fields["run"])
+        fields["script"] = actions.made_ready(fields["run"], draft.low.params)
     if draft.low.inputs and fields.get("uses"):
         fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
     if str(fields.get("uses", "")).startswith(FAMILY):

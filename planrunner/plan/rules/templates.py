@@ -13,6 +13,7 @@ from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Expression, Task
+from planrunner.plan.params import numbers_of
 from planrunner.plan.rules.expressions import renamed, worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.texts import Text, has_templates, place_of, plain_references, texts_of
@@ -41,13 +42,13 @@ _PROGRAM = "name the program itself; to choose one, write a task with a `when` f
 
 def judged(view: PlanView) -> Iterable[Diagnostic]:
     """The findings about the templates of one view."""
-    naming = Naming(view)
+    naming, numbers = Naming(view), numbers_of(view.plan.params)
     seen: dict[tuple[str, ...], list[Problem]] = {}
     for text in texts_of(view):
         reads = plain_references(text.text)
         broken = [] if reads is not None else template_problems(text.text)
         told = Counter[str]()
-        for problem in _few(_with_script(broken, text), told):
+        for problem in _few(_with_script(broken, text, numbers), told):
             yield _finding(view, text, problem, 0)
         if reads is None and not broken:
             computed = _computed(tree_of(text.text).nodes, naming.names(text.here, text.moment))
@@ -72,11 +73,14 @@ def _few(problems: Iterable[Problem], told: Counter[str]) -> Iterable[Problem]:
             yield problem
 
 
-def _with_script(broken: list[Problem], text: Text) -> list[Problem]:
+def _with_script(broken: list[Problem], text: Text, numbers: frozenset[str]) -> list[Problem]:
     """The problems of a template, and of its place in a script; one that is never closed is told once."""
     if not text.script:
         return broken
-    return [*broken, *(problem for problem in script_problems(text.text) if not broken or problem.code != "PLAN210")]
+    return [
+        *broken,
+        *(problem for problem in script_problems(text.text, numbers) if not broken or problem.code != "PLAN210"),
+    ]
 
 
 def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]) -> list[Problem]:

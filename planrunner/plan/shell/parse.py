@@ -10,7 +10,8 @@ import re
 from bisect import bisect_left
 from functools import lru_cache
 
-from planrunner.plan.expressions.values import Problem
+from planrunner.plan.expressions.parse import parse as parse_expression
+from planrunner.plan.expressions.values import ExpressionError, Problem
 from planrunner.plan.shell.tree import Command, Edit, Expansion, Part, Redirect, Script, Word
 from planrunner.plan.templates import placeholders
 
@@ -22,6 +23,8 @@ LEADS = frozenset("if then elif else while until do ! {".split())
 
 _WAY_OUT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
 _ARITHMETIC = "in arithmetic, which the shell evaluates"
+_NUMBERS = frozenset(("int", "len", "count"))
+"""Functions that give a whole number or fail."""
 _LEADING = LEADS | frozenset(("time", "coproc", "-p"))  # the last is an option of `time`
 _PLAIN = re.compile(r"[^\s;&|<>()`$'\"\\{#]+")
 _SINGLE = re.compile(r"[^'{]+|\{")
@@ -39,9 +42,30 @@ _EXPANSION = re.compile(r"\$(?:(\w+)|\{(\w+)(.{0,2}))", re.DOTALL)
 
 
 @lru_cache(maxsize=128)
-def parse(text: str, templates: bool = True) -> Script:
-    """The tree of a script. Without ``templates`` two braces are plain text."""
-    return _Parser(text, templates).script()
+def parse(text: str, templates: bool = True, numbers: frozenset[str] = frozenset()) -> Script:
+    """The tree of a script. Without ``templates`` two braces are plain text. ``numbers`` are the parameters of the plan
+    that are numbers: these, and what gives a number whatever it is given, may stand in arithmetic."""
+    return _Parser(text, templates, numbers=numbers).script()
+
+
+def _is_number(body: str, numbers: frozenset[str]) -> bool:
+    """Whether an expression gives a number or nothing: a parameter of that type, or a function such as ``int``."""
+    try:
+        waiting = [parse_expression(body.strip()).tree]
+    except ExpressionError:
+        return False
+    for tree in waiting:
+        if tree[0] == "binary" and tree[3] in ("+", "-", "*", "//", "%"):
+            waiting += tree[4:6]
+        elif tree[0] == "const":
+            if type(tree[3]) is not int:
+                return False
+        elif tree[0] == "call":
+            if tree[3] not in _NUMBERS:
+                return False
+        elif tree[0] != "attr" or tree[3][0] != "name" or tree[3][3] != "params" or tree[4] not in numbers:
+            return False
+    return True
 
 
 class _Open:
@@ -168,8 +192,11 @@ class _Open:
 class _Quotes:
     """The place in a script, its quotes and expansions, and what becomes of the templates up to there."""
 
-    def __init__(self, text: str, templates: bool = True, level: int = 0) -> None:
+    def __init__(
+        self, text: str, templates: bool = True, level: int = 0, numbers: frozenset[str] = frozenset()
+    ) -> None:
         self.at = 0
+        self._numbers = numbers
         self._text = text
         self._holes = {hole.start: hole for hole in placeholders(text) if hole.closed} if templates else {}
         self._starts = sorted(self._holes)
@@ -339,7 +366,10 @@ class _Quotes:
         depth = 0
         while self.at < len(self._text):
             if self.at in self._holes:
-                self._refuse(_ARITHMETIC, "compute with `$(( … ))` on a variable that you checked to be a number")
+                if _is_number(self._holes[self.at].body, self._numbers):
+                    self._put("(${@})")
+                else:
+                    self._refuse(_ARITHMETIC, "make it a number, such as `$(( {{ int(params.n) }} + 1 ))`")
                 continue
             sign = self._text[self.at]
             self._inside(sign)
@@ -401,8 +431,10 @@ class _Quotes:
 class _Parser(_Quotes):
     """One pass over a script."""
 
-    def __init__(self, text: str, templates: bool = True, level: int = 0) -> None:
-        super().__init__(text, templates, level)
+    def __init__(
+        self, text: str, templates: bool = True, level: int = 0, numbers: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(text, templates, level, numbers)
         self._here: list[tuple[str, bool, bool]] = []
 
     def script(self) -> Script:

@@ -42,13 +42,14 @@ class ScriptError(Exception):
 
 
 @lru_cache(maxsize=1024)
-def compile_script(text: str) -> Script:
-    """The script with its templates taken out. Raises ScriptError for what ``problems`` reports."""
+def compile_script(text: str, numbers: frozenset[str] = frozenset()) -> Script:
+    """The script with its templates taken out; ``numbers`` as in ``parse``. Raises ScriptError for what ``problems``
+    reports."""
     if too_long := _too_long(text):
         raise ScriptError(too_long[0].message)
     if "{{" not in text:
         return Script(text, (), simple_command(text))
-    tree = parse(text)
+    tree = parse(text, numbers=numbers)
     if refused := _refusals(text, tree):
         line = text.count("\n", 0, refused[0].start) + 1
         raise ScriptError(f"{refused[0].message} (line {line} of the script)")
@@ -62,7 +63,7 @@ def compile_script(text: str) -> Script:
     return Script("".join([*out, text[copied:]]), values, simple_command(text))
 
 
-def problems(text: str) -> list[Problem]:
+def problems(text: str, numbers: frozenset[str] = frozenset()) -> list[Problem]:
     """PLAN211 for every template of a script where a value cannot be passed safely, PLAN210 for one that is never
     closed, PLAN011 for a script that is too long for a shell; in that one nothing else is checked.
 
@@ -72,7 +73,7 @@ def problems(text: str) -> list[Problem]:
         return too_long
     if "{{" not in text:
         return []
-    return _refusals(text, parse(text))
+    return _refusals(text, parse(text, numbers=numbers))
 
 
 def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
