@@ -19,8 +19,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.redaction import SHORTEST
 from planrunner.safety.assignments import assignments
 from planrunner.safety.project import FILE, read_data, read_located
-from planrunner.safety.settings import id_of
-from planrunner.source import Source
+from planrunner.safety.settings import Part, id_of
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar, to_json
 
@@ -239,9 +238,8 @@ def _parsed(credential: Credential, text: str) -> Json:
 
 
 def _tree(credential: Credential, text: str) -> Json:
-    from planrunner.syntax.notations import parse
-
-    parsed = parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
+    ending = "json" if text.lstrip().startswith("{") else "yaml"
+    parsed = Part(text.encode(), credential.path, f"{credential.path}.{ending}")
     if parsed.tree is None or any(finding.severity == "error" for finding in parsed.findings):
         raise _Absent(f"{credential.path} is neither JSON nor YAML, nor lines such as NAME=value")
     return _as_written(parsed.tree)

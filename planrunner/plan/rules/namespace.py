@@ -313,11 +313,11 @@ def _carried(names: tuple[str, ...]) -> Type:
     return object_of(dict.fromkeys(names, ANY), "`carry`")
 
 
-def _item(fanout: Fanout, names: Mapping[str, Type]) -> dict[str, Type]:
-    """The names that each item of a fan-out has; ``names`` are those that its list may read."""
+def _item(fanout: Fanout, known: Mapping[str, Type]) -> dict[str, Type]:
+    """The names that each item of a fan-out has; ``known`` are those that its list may read."""
     types: dict[str, Type] = {"index": NUMBER}
     if fanout.matrix is None:
-        listed = Checker(names).type(fanout.foreach.tree) if fanout.foreach is not None else ANY
+        listed = Checker(known).type(fanout.foreach.tree) if fanout.foreach is not None else ANY
         types[fanout.name] = (listed.item or ANY) if listed.kind == "list" else ANY
     else:
         included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
