@@ -76,9 +76,11 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
 
 
 def _library(source: Source, capabilities: Capabilities, project: Project) -> Library:
-    """The plans that one links to. They are held to less of the project, and the run is looked back on once."""
+    """The plans that one links to. They are held to the same of the project but for its policy, to which the plan that
+    links them is held with all their tasks, and the run is looked back on once."""
     roster = project.roster
-    around = Project(roster=roster._replace(reflect=None) if roster is not None and roster.reflect else roster)
+    roster = roster._replace(reflect=None) if roster is not None and roster.reflect else roster
+    around = project._replace(levels=(), roster=roster)
     return Library(source.name, lambda inner, links: _load(inner, capabilities, links, around))
 
 

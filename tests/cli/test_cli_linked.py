@@ -56,3 +56,17 @@ def test_lint_tells_the_faults_of_a_linked_file_and_how_to_see_them_all(tmp_path
     assert done.returncode == 1
     assert "error[PLAN112] `inner.yaml` has an error: line 3 PLAN007" in done.stdout
     assert "`planrunner lint inner.yaml` shows all of it" in done.stdout
+
+
+def test_a_credential_that_only_a_linked_plan_needs_keeps_the_linking_plan_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "planrunner.yaml").write_text("provider_credentials: []\n", encoding="utf-8")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "p.yaml").write_text(
+        "plan: p\ntasks: [{id: t, run: 'test -n \"$TOKEN\"', secrets: [TOKEN], timeout: 1m}]\n", encoding="utf-8"
+    )
+    steps = "tasks: [{id: first, run: touch begun}, {id: deploy, needs: [first], subplan: ./parts/p.yaml}]"
+    (tmp_path / "main.yaml").write_text(f"plan: main\ndefaults: {{timeout: 1m}}\n{steps}\n", encoding="utf-8")
+    linted, ran = (planrunner(tmp_path, command, "main.yaml") for command in ("lint", "exec"))
+    told = "error[PLAN112] `parts/p.yaml` has an error: line 2 PLAN821 the project has no credential `TOKEN`"
+    assert (linted.returncode, told in linted.stdout) == (1, True)
+    assert (ran.returncode, told in ran.stderr, (tmp_path / "begun").exists()) == (5, True, False)

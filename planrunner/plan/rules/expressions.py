@@ -150,8 +150,8 @@ _UNDER_WAY = ("running", "failed")
 def _never_so(view: PlanView, site: Site) -> Iterable[Problem]:
     """Comparisons of ``run.status`` with a word that it is never: under ``finally`` and in the outputs of the plan it
     is what the run comes to, elsewhere whether it is failing."""
-    if "run" not in site.expression.text:
-        return
+    if "run" not in site.expression.text or (site.moment == "results" and "run" in view.positions):
+        return  # there the name of a task stands before that of the plan
     nested = bool(view.around.places) or not view.whole
     is_last = site.here < 0 or view.plan.tasks[site.here].finally_
     words = tuple(dict.fromkeys((*_ENDS, *_UNDER_WAY))) if nested else _ENDS if is_last else _UNDER_WAY

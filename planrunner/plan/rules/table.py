@@ -45,6 +45,7 @@ from planrunner.plan.rules.suppression import Suppression, suppress
 from planrunner.plan.rules.view import Container, PlanView, Project, inside, view_of, written
 from planrunner.plan.templates import is_template
 from planrunner.source import Source
+from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
@@ -148,9 +149,24 @@ def examine(
         tasks += view.plan.tasks
         for check in checks:
             findings += _named(view, _found(check, view))
+    if _spoils_timeouts(parsed):
+        findings = [each for each in findings if each.code != "PLAN501"]
     if parsed.tree is not None and is_template(source.text):
         findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
     return suppress(findings, source, tasks)
+
+
+def _spoils_timeouts(parsed: Parsed) -> bool:
+    """Whether the timeout that tasks have by default is wrong: then none of them is told that it has none."""
+    if not isinstance(parsed.tree, MappingNode):
+        return False
+    plans = [parsed.tree]
+    if isinstance(subplans := parsed.tree.get("subplans"), MappingNode):
+        plans += [plan for _, plan in subplans.entries if isinstance(plan, MappingNode)]
+    defaults = [found for plan in plans if isinstance(found := plan.get("defaults"), MappingNode)]
+    given = [node for each in defaults if (node := each.get("timeout")) is not None]
+    wrong = [each.span for each in parsed.findings if each.severity == "error"]
+    return any(node.start <= span.start < max(node.end, node.start + 1) for node in given for span in wrong)
 
 
 def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) -> Check:

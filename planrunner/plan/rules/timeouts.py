@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.quantities import format_duration as clock
 from planrunner.plan.model import Retry, Task
-from planrunner.plan.rules.view import PlanView, region_of, span_of
+from planrunner.plan.rules.view import PlanView, is_named_subplan, region_of, span_of
 from planrunner.source import Span
 
 CODES = ("PLAN501", "PLAN504", "PLAN507")
@@ -26,6 +26,7 @@ _MANY_ATTEMPTS = 100_000
 def check(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
     limit = plan.budgets.time
+    lacking: list[Task] = []
     for task in plan.tasks:
         if any(each.name == "timeout" for each in task.computed):
             continue
@@ -33,10 +34,24 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if limit is None and task.budgets.time is None and task.gate is None and not view.around.bounded:
                 capability = view.used.get(task.uses)
                 if (capability is not None and not capability.instant) or (task.run is not None and not task.uses):
-                    yield _no_timeout(task)
+                    lacking.append(task)
         elif limit is not None and task.retry.attempts > 1:
             yield from _too_long(task, limit)
+    if lacking and is_named_subplan(view):
+        yield _none_here(view, lacking)
+    else:
+        yield from map(_no_timeout, lacking)
     yield from _units(view)
+
+
+def _none_here(view: PlanView, tasks: list[Task]) -> Diagnostic:
+    """Once for a subplan: its author has often set defaults for the plan around it."""
+    name = view.plan.id
+    which = ", ".join(f"`{task.id}`" for task in tasks[:3]) + (f" and {len(tasks) - 3} more" if tasks[3:] else "")
+    have = "has no timeout" if len(tasks) == 1 else "have no timeout"
+    message = f"{which} in the subplan `{name}` {have} and could run forever"
+    help_ = f"`defaults` of the plan do not apply inside `subplans`: add `defaults: {{timeout: 10m}}` to `{name}`"
+    return Diagnostic("PLAN501", message, tasks[0].span, help=help_)
 
 
 def _no_timeout(task: Task) -> Diagnostic:

@@ -85,6 +85,11 @@ def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) 
     return PlanView(plan, graph, source, capabilities, graph.index, {}, used)
 
 
+def is_named_subplan(view: PlanView) -> bool:
+    """Whether a view is one of the plan's ``subplans`` as a whole."""
+    return not (view.whole or view.outer or view.around.places)
+
+
 def inside(view: PlanView, task: Task) -> Container:
     """What stands around the steps inside a task of a view."""
     around = view.around
