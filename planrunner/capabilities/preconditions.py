@@ -123,7 +123,8 @@ def _program(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> No
 def _package(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
     if find_spec(words[0]) is None:
         what = f"'planrunner[{words[1]}]'" if words[1:] else words[0]
-        raise Unmet(f"the Python package `{words[0]}` is not installed: pip install {what}")
+        # an extra is loaded by planrunner itself, which is running already
+        raise Unmet(f"the Python package `{words[0]}` is not installed: pip install {what}", lasting=bool(words[1:]))
 
 
 def _variable(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:

@@ -242,9 +242,25 @@ def _unrouted(state: State, command: Command) -> Record | None:
     if problem := _first_problem(state, routes):
         detail = f"{event.detail}; {problem}" if event.detail and event.status == "failed" else problem
         return settle(task, "failed", "edge", detail, event.failure or "logic")
-    if event.status == "completed" and len(routes) > 1 and not any(_holds(state, route) for route in routes):
-        return settle(task, "failed", "route", _leads_nowhere(routes), "logic")
+    if event.status == "completed" and not any(_holds(state, route) for route in routes):
+        if len(routes) > 1:
+            return settle(task, "failed", "route", _leads_nowhere(routes), "logic")
+        if chosen := _idle_option(state, number, event):
+            detail = f"the option `{chosen}` leads nowhere; `to: TASK` at the option says where to go then"
+            return settle(task, "failed", "route", detail, "logic")
     return None
+
+
+def _idle_option(state: State, number: int, event: TaskSettled) -> str:
+    """The option that was chosen at a gate, where others lead on and neither it nor a need does; empty for any other
+    end."""
+    gate = state.specs[number].gate
+    if gate is None or state.edition < 10 or state.shape.dependents[number]:
+        return ""
+    outcome = state.tasks[number].outcome
+    chosen = str((outcome.outputs if outcome is not None else state.tasks[number].outputs).get("choice", ""))
+    way = {option.name: option.target for option in gate.options}
+    return chosen if any(way.values()) and not way.get(chosen, chosen) else ""
 
 
 def _applying(state: State, number: int, status: str, failure: str) -> list[Route]:

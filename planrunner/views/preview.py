@@ -43,7 +43,8 @@ def preview_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
 
 def _missing(rows: list[dict[str, Json]]) -> Iterator[str]:
     for row in rows:
-        fate = "" if row["refuses"] else " (unless a task before it makes it)"
+        way = " (its failure is allowed)" if row.get("allowed") else " (unless a task before it makes it)"
+        fate = "" if row["refuses"] else way
         yield f"missing   {_named(row['tasks'])}: {escaped(row['text'])}{fate}"
     if any(row["refuses"] for row in rows):
         yield "          a run does not start without it (code 5)"

@@ -254,13 +254,34 @@ def test_a_model_without_a_price_under_a_limit_of_the_cost_is_told_before_the_st
         assert run("exec", "p.yaml").code == 5
 
 
-def test_an_extra_that_a_task_before_might_have_installed_is_what_to_install_to_go_on(
-    run: Run, plan: Write, without: Callable[..., dict[str, str]]
+def test_an_extra_is_demanded_at_the_start_whatever_tasks_come_before(
+    run: Run, plan: Write, tmp_path: Path, without: Callable[..., dict[str, str]]
 ) -> None:
     plan(SERVERS, "planrunner.yaml")
-    tasks = "  - {id: make, run: 'true'}\n  - {id: list, needs: [make], uses: mcp.tools, with: {server: notes}}\n"
+    tasks = "  - {id: make, run: touch made}\n  - {id: list, needs: [make], uses: mcp.tools, with: {server: notes}}\n"
     plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{tasks}")
     code, _, said = run("exec", "p.yaml", **without("mcp"))
-    assert (code, "(unless a task before it makes it)" in said) == (1, True)
-    assert "  go on    pip install 'planrunner[mcp]', then: planrunner retry " in said
-    assert "fix p.yaml" not in said
+    assert (code, "pip install 'planrunner[mcp]'" in said) == (5, True)
+    assert not Path(tmp_path, "made").exists()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{id: fast, run: no_such_tool_x hi, on_failure: {to: slow, recovers: true}}",
+        "{id: fast, run: no_such_tool_x hi, allow_failure: true}",
+        "{id: fast, run: no_such_tool_x hi, when: host.os == 'darwin'}",
+        "{id: fast, allow_failure: true, subplan: [{id: in, run: no_such_tool_x hi}]}",
+    ],
+)
+def test_a_program_may_be_missing_where_the_plan_goes_on_without(run: Run, plan: Write, task: str) -> None:
+    plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n  - {task}\n  - {{id: slow, run: echo fallback}}\n")
+    code, _, said = run("exec", "p.yaml")
+    assert code == 0, said
+    assert ("(its failure is allowed)" in said) == ("darwin" not in task)
+
+
+def test_a_failure_of_one_class_that_is_handled_is_not_that_of_a_missing_program(run: Run, plan: Write) -> None:
+    task = "{id: fast, run: no_such_tool_x hi, on_failure: {to: slow, class: timeout, recovers: true}}"
+    plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n  - {task}\n  - {{id: slow, run: echo fallback}}\n")
+    assert run("exec", "p.yaml").code == 5

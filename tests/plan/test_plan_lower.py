@@ -382,14 +382,21 @@ def test_fan_out_over_an_expression_a_list_and_a_matrix() -> None:
     assert task_of(f"run: ls\nmatrix: {json.dumps(matrix)}").fanout.matrix == matrix
 
 
-def test_steps_in_words_follow_each_other_and_steps_with_ids_go_by_their_needs() -> None:
+def test_a_list_with_steps_in_words_is_in_order_but_for_tasks_that_say_what_they_wait_for() -> None:
     task = task_of("subplan:\n  - look around\n  - {id: m, run: ls}\n  - write it down\n  - {run: ls}")
     assert [(step.id, step.command, step.needs) for step in task.subplan] == [
         ("step-1", "look around", ()),
-        ("m", "", ()),
+        ("m", "", ("step-1",)),
         ("step-3", "write it down", ("m",)),
         ("step-4", "", ("step-3",)),
     ]
+    said = task_of("subplan:\n  - one\n  - {id: m, run: ls}\n  - {id: beside, needs: [], run: ls}\n  - two")
+    assert [step.needs for step in said.subplan] == [(), ("step-1",), (), ("m", "beside")]
+    led = "{id: m, run: ls, on_failure: {to: mend, recovers: true}}"
+    handled = task_of(f"subplan:\n  - one\n  - {led}\n  - {{id: mend, run: ls}}\n  - two")
+    assert [step.needs for step in handled.subplan] == [(), ("step-1",), (), ("m",)]
+    tasks = task_of("subplan:\n  - {id: a, run: ls}\n  - {id: b, run: ls}")
+    assert [step.needs for step in tasks.subplan] == [(), ()]
     assert task.steps[0] == "look around"
 
 

@@ -3,6 +3,7 @@ of everything, as far as a plan and its parameters can tell."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,7 +28,19 @@ Json = Any
 
 
 _DECIDABLE = frozenset({"params", "env", "plan"})
+_SYSTEM = ("host", "os")
+"""The one fact of the world that does not change before the run."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+
+class _Here:
+    """The names of a plan, and the operating system that it is looked at on."""
+
+    def __init__(self, scope: TaskScope) -> None:
+        self._scope = scope
+
+    def resolve(self, name: str) -> Json:
+        return {"os": os.uname().sysname.lower()} if name == "host" else self._scope.resolve(name)
 
 
 class KnownPlan:
@@ -77,10 +90,10 @@ class KnownPlan:
         """Whether a condition holds, None where only the run can tell."""
         if condition is None:
             return True
-        if any(path[0] not in _DECIDABLE for path in condition.paths):
+        if any(path[0] not in _DECIDABLE and path != _SYSTEM for path in condition.paths):
             return None
         try:
-            return truth(condition.tree, self._scope)
+            return truth(condition.tree, _Here(self._scope))
         except EvaluationError:
             return None
 

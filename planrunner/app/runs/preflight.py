@@ -31,12 +31,14 @@ Json = Any
 
 class Missing(NamedTuple):
     """One thing that is not there: what it is (secret, precondition, program or folder), for which tasks, and what to
-    do about it. ``refuses``: no task that comes before could make it, so that the run does not start."""
+    do about it. ``refuses``: no task that comes before could make it, so that the run does not start; ``allowed``: it
+    could not either, but the plan says how to go on without."""
 
     kind: str
     tasks: tuple[str, ...]
     text: str
     refuses: bool
+    allowed: bool = False
 
 
 class Needs(NamedTuple):
@@ -69,19 +71,31 @@ def missing(needs: Needs) -> list[Missing]:
     absent: list[tuple[str, _Found]] = []
     outside = _Around(needs.plan, levels(needs.policies or [])).within(needs.plan)
     waiting = [(task.id, task, outside.within(task)) for task in needs.plan.tasks]
+    covered: set[str] = set()
     for path, task, around in waiting:
         absent += ((path, each) for each in look.at(path, task, around))
+        if path.rpartition("/")[0] in covered or _may_fail(task):
+            covered.add(path)
         inside = around if task.sub is None else around.within(task.sub)._replace(plan=task.sub, linked=True)
         waiting += [(f"{path}/{each.id}", each, inside.within(each)) for each in inner(task)]
     if not absent:
         return []
     going = look.known.may_run(needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
-    rows: dict[tuple[str, str, bool], list[str]] = {}
+    rows: dict[tuple[str, str, bool, bool], list[str]] = {}
     for path, each in absent:
         if path in going:
-            rows.setdefault((each.kind, each.text, each.lasting or path not in makers), []).append(path)
-    return [Missing(kind, tuple(paths), text, refuses) for (kind, text, refuses), paths in rows.items()]
+            may_be_made = path in makers and not each.lasting
+            allowed = path in covered and not (each.lasting or may_be_made)
+            key = (each.kind, each.text, not (may_be_made or allowed), allowed)
+            rows.setdefault(key, []).append(path)
+    return [Missing(kind, tuple(paths), text, *how) for (kind, text, *how), paths in rows.items()]
+
+
+def _may_fail(task: Task) -> bool:
+    """Whether the plan goes on where a task fails, whatever the reason."""
+    recovers = any(edge.on == "failure" and edge.recovers and not edge.failure_class for edge in task.edges)
+    return task.allow_failure or recovers
 
 
 def require_ready(needs: Needs, what: str, hint: str | Hint) -> list[str]:
@@ -99,7 +113,8 @@ def require_ready(needs: Needs, what: str, hint: str | Hint) -> list[str]:
 def line(found: Missing) -> str:
     """What is missing, for people."""
     shown = [f"`{task}`" for task in found.tasks[:5]] + (["…"] if found.tasks[5:] else [])
-    return f"{', '.join(shown)}: {found.text}" + ("" if found.refuses else " (unless a task before it makes it)")
+    way = " (its failure is allowed)" if found.allowed else " (unless a task before it makes it)"
+    return f"{', '.join(shown)}: {found.text}{'' if found.refuses else way}"
 
 
 class _Around(NamedTuple):

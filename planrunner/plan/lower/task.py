@@ -363,7 +363,8 @@ def _subplan(draft: Draft, node: Node) -> None:
 
 
 def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
-    """Steps in words follow each other; steps that are tasks go by their needs. Steps without an id are numbered."""
+    """Steps in words follow each other, and so do all steps of a list that has some in words; else steps that are
+    tasks go by their needs. Steps without an id are numbered."""
     ids = frozenset(name for item in node.items if (name := task_id(item)))
     numbered = frozenset(f"step-{number}" for number in range(1, len(node.items) + 1))
     low = draft.low.scope(ids | numbered, _item_names(draft))
@@ -380,7 +381,25 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
             tasks.append(Task(**fields, span=item.span))
             _commanded(low, inner, fields["id"], item)
     report_twins(low, tasks)
+    if any(isinstance(item, Scalar) for item in node.items):
+        tasks = _in_order(tasks)
     return complete(low, tuple(tasks))
+
+
+def _in_order(tasks: list[Task]) -> list[Task]:
+    """Steps each of which waits for those before it, but for those that say themselves what they wait for and those
+    that an edge leads to."""
+    led_to = {edge.target for task in tasks for edge in task.edges}
+    ordered: list[Task] = []
+    before: list[str] = []
+    """The last step that follows in order, and those after it that do not."""
+    for task in tasks:
+        if not ({name for name, _ in task.spans} & {"needs", "join"} or task.id in led_to):
+            task, before = task._replace(needs=tuple(before)), []
+        ordered.append(task)
+        if task.id not in led_to:
+            before.append(task.id)
+    return ordered
 
 
 def _inner(draft: Draft) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from planrunner.source import Span
 
 UNGATED_CODES = ("PLAN610",)
 
-_LABELS = frozenset("prod production data-deletion large-spend schema-migration".split())
+LABELS = frozenset("prod production data-deletion large-spend schema-migration".split())
 """Labels of work that people decide about in most teams."""
 
 _MAIN = r"(?:refs/heads/)?(?:main|master|trunk|prod|production|release(?:/.*)?)"
@@ -57,12 +57,12 @@ def check_ungated(view: PlanView) -> Iterable[Diagnostic]:
     reasons = {id(task): found for task in every_task(view.plan.tasks) if (found := _reason(task, view)) is not None}
     if reasons:
         own = Level("the plan", view.plan.policy)
-        labels = {label for level in view.levels for label in _labels(level.data)}
+        labels = {label for level in view.levels for label in gated_labels(level.data)}
         above = _Above(frozenset(labels | dict(view.plan.gated).keys()), (*view.levels, own))
         yield from _Walk(view, reasons).level(view.plan.tasks, above, None)
 
 
-def _labels(policy: object) -> Iterator[str]:
+def gated_labels(policy: object) -> Iterator[str]:
     """The labels for which a policy demands a gate."""
     if isinstance(policy, dict):
         for key in ("labels", "gates"):
@@ -131,13 +131,18 @@ def _is_asked(task: Task, above: _Above) -> bool:
     return any(right.verdict != "allow" for _, right in judged(levels, task))
 
 
+def spelt(label: str) -> str:
+    """A label in the spelling of those that are usual."""
+    return re.sub(r"[\s_]+", "-", label.strip().lower())
+
+
 def _reason(task: Task, view: PlanView) -> _Reason | None:
     """What of a task calls for a gate; nothing of a gate, and nothing of what only reads."""
     capability = view.capabilities.get(task.uses) if task.uses else None
     if task.gate is not None or (capability is not None and capability.effect in ("pure", "read")):
         return None
     for label in task.labels:
-        if re.sub(r"[\s_]+", "-", label.strip().lower()) in _LABELS:
+        if spelt(label) in LABELS:
             return _Reason(f"has the label `{label}`", label)
     inputs = task.inputs if isinstance(task.inputs, dict) else {}
     if task.uses == "git.push":

@@ -104,7 +104,8 @@ def _missing(rows: Sequence[dict[str, Json]]) -> Iterator[Fact]:
         if row["refuses"]:
             yield Fact("Missing", f"{text}; no run starts without it", "bad", "bad")
         else:
-            yield Fact("Missing", f"{text}, unless a task before it makes it", "wait", "doubt")
+            way = "; its failure is allowed" if row.get("allowed") else ", unless a task before it makes it"
+            yield Fact("Missing", f"{text}{way}", "wait", "doubt")
 
 
 def _listed(names: Sequence[str]) -> str:
