@@ -19,7 +19,7 @@ from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
-from planrunner.errors import DENIED, MISMATCH, NO_PLAN, NotFound, RunHeld, UsageError
+from planrunner.errors import DENIED, MISMATCH, NO_PLAN, NotFound, RecordMismatch, RunHeld, UsageError
 from planrunner.frozen import EMPTY
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
@@ -80,11 +80,14 @@ class Control:
 
     def start(self, visitor: Visitor, project: Project, order: Order) -> dict[str, Json]:
         """Put a run into the queue for a visitor; the document that tells its id, ``run_id``. Raises what ``enqueue``
-        raises for a run that cannot start."""
+        raises for a run that cannot start, Problem 422 where its key came with another one."""
         request = order.request._replace(state=project.state, unattended=True)
         key = f"{visitor.token} {order.key}" if order.key else ""
-        with behalf(visitor, project):
-            return _document(asking.enqueue(request, order.source, order.priority, key))
+        try:
+            with behalf(visitor, project):
+                return _document(asking.enqueue(request, order.source, order.priority, key))
+        except RecordMismatch as error:
+            raise Problem(422, error.message, error.hint) from None
 
     def go_on(
         self,

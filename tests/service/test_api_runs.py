@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from serving import Served, awaited
+import commands
+from serving import Served, awaited, make_project, serving
 
 
 def test_a_run_is_started_shown_listed_and_explained(served: Served) -> None:
@@ -168,6 +170,21 @@ def test_the_same_key_starts_one_run(served: Served) -> None:
     served.settled(run)
     other = served.post(f"{served.api}/runs", {"plan": "plans/asks.yaml"}, **{"Idempotency-Key": "one"})
     assert other.status == 422
+
+
+def test_a_key_with_another_request_is_refused_after_a_restart_too(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "shop")
+    body, runs = {"plan": "plans/takes.yaml", "params": {"word": "one"}}, []
+    for _ in range(2):
+        with serving(folder) as running:
+            once = {"Idempotency-Key": "k"}
+            runs.append(running.post(f"{running.api}/runs", body, traceparent="", **once).data["run_id"])
+            for other in ({**body, "params": {"word": "two"}}, {**body, "priority": 3}, {"plan": "plans/quick.yaml"}):
+                answer = running.post(f"{running.api}/runs", other, **once)
+                assert (answer.status, "another request" in answer.data["detail"]) == (422, True)
+            running.settled(runs[0])
+            commands.run("rerun", runs[0], "says", "--json", folder=folder, env=running.environment)
+    assert runs[0] == runs[1]
 
 
 def test_memory_is_kept_read_by_keys_and_forgotten(served: Served) -> None:

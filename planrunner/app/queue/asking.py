@@ -27,6 +27,7 @@ from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.journal.records import new_run_id
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
+from planrunner.jsontext import stable_json
 from planrunner.machine.statuses import ended
 
 Json = Any
@@ -35,14 +36,15 @@ _TAKEN = 10.0
 """Seconds that a run which was taken from the queue may need to be in the journal, before it can be cancelled."""
 
 
-def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "") -> Item:
+def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "", asked: str = "") -> Item:
     """Put a run into the queue, durably, and give its item; ``item.run`` is the id of the run to come. A living worker
     takes it at once where a slot is free.
 
     The plan is read, checked and admitted first, so that whatever would keep it from starting is told here: raises
     NotFound, PlanInvalid, UsageError (parameters, task names, a queue that is full), Denied, Unready, StorageFailed.
     ``request.ask`` asks here; what is answered holds for the run. A dry run is not queued: UsageError. ``key`` makes it
-    once: where an item has it already, that item is given and nothing is added.
+    once: where an item has it already, that item is given and nothing is added. ``asked`` is the digest of what came
+    with the key, where that is not the request: RecordMismatch where the key came with something else before.
     """
     if request.dry_run:
         raise UsageError("a dry run is not queued: it needs no slot", "run it without the queue")
@@ -50,8 +52,9 @@ def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "")
     path = os.path.normpath(os.path.join(here.root, request.plan))
     request = request._replace(plan=path, preview=_absolute(request.preview, here))
     state = find_state(path, request.state)
+    asked = asked or _digest(request, priority)
     with Store(state) as store:
-        if key and (known := store.with_key(key)):
+        if key and (known := store.with_key(key, asked)):
             return known
         promised = promise(request)
         now = time.time()
@@ -66,6 +69,7 @@ def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "")
             source=source,
             priority=priority,
             key=key,
+            asked=asked,
         )
         item, _ = store.add(wish, limits_of(find_project(path)).size)
     ring(state)
@@ -276,6 +280,12 @@ def _leased(runs: set[str], state: str) -> set[str]:
 
 _KEPT = ("params", "only", "until", "max_parallel", "seed", "preview", "unattended", "unconfined", "trust", "beyond")
 """The fields of a request that an item keeps beside the plan."""
+
+
+def _digest(request: ExecRequest, priority: int) -> str:
+    """What a request is known by that is asked for once; the span that it is asked in does not count."""
+    asked = [request.plan, _written(request._replace(traceparent="")), priority]
+    return sha256(stable_json(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _written(request: ExecRequest) -> dict[str, Json]:

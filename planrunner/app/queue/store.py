@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from planrunner.app.queue.database import Database
 from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
-from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.frozen import EMPTY
 from planrunner.journal.chain import known_chain
 from planrunner.journal.records import only_match
@@ -33,9 +33,19 @@ _NOTE = "UPDATE items SET"
 _OVER: tuple[Status, ...] = ("done", "failed", "cancelled")
 
 
+_BEHIND = "~"
+"""Comes after every digest."""
+
+
+def _key(key: str, asked: str) -> str | None:
+    """A key as it is kept, with the digest of what was asked for under it: nothing else of an item tells that, once its
+    run was asked for again in another way. None without a key."""
+    return f"{key}\n{asked}" if key and asked else key or None
+
+
 class Wish(NamedTuple):
     """What is asked for. ``request`` are the fields of an ``ExecRequest`` that JSON can hold; ``text`` is the plan as
-    it was read then. ``key`` makes it once; empty for none."""
+    it was read then. ``key`` makes it once; empty for none. ``asked`` is the digest of what was asked for with it."""
 
     run: str
     plan: str
@@ -49,6 +59,7 @@ class Wish(NamedTuple):
     act: Act = "start"
     arguments: dict[str, Json] = EMPTY
     key: str = ""
+    asked: str = ""
     seen: int = 0
 
 
@@ -77,10 +88,10 @@ class Store(Database):
 
     def add(self, wish: Wish, most: int | None = None) -> tuple[Item, bool]:
         """Put a wish into the queue, durably: its item, and whether it is new. Raises UsageError where ``most`` items
-        wait already."""
+        wait already, and as ``with_key``."""
         with self.writing(durable=True):
-            if wish.key and (known := self.ask(f"{_ITEMS} WHERE key = ?", wish.key)):
-                return self._task(known[0]).item, False
+            if wish.key and (known := self.with_key(wish.key, wish.asked)):
+                return known, False
             if most is not None and (waiting := self._count("waiting")) >= most:
                 raise _full(waiting)
             self.do("INSERT OR IGNORE INTO texts VALUES (?, ?)", wish.digest, wish.text)
@@ -96,7 +107,7 @@ class Store(Database):
             "INSERT INTO items (run, key, plan, digest, request, asker, place, source, act, arguments, seal, priority,"
             " ahead, status, enqueued, seen, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'waiting', ?, ?, '')",
-            *(wish.run, wish.key or None, *sealed[1:], self._seal(sealed), wish.priority),
+            *(wish.run, _key(wish.key, wish.asked), *sealed[1:], self._seal(sealed), wish.priority),
             *(time.time(), wish.seen),
         )
 
@@ -143,10 +154,18 @@ class Store(Database):
         )
         return [self._task(row).item for row in self.ask(query, *wanted, limit, after)]
 
-    def with_key(self, key: str) -> Item | None:
-        """The item that was asked for under a key."""
-        rows = self.ask(f"{_ITEMS} WHERE key = ?", key)
-        return self._task(rows[0]).item if rows else None
+    def with_key(self, key: str, asked: str = "") -> Item | None:
+        """The item that was asked for under a key. Raises RecordMismatch where something else was ``asked`` with it, as
+        far as both digests are known."""
+        between = f"{key}\n", f"{key}\n{_BEHIND}"
+        rows = self.ask(f"{_ITEMS.replace(' FROM', ', key FROM')} WHERE key = ? OR key BETWEEN ? AND ?", key, *between)
+        if not rows:
+            return None
+        *row, stored = rows[0]
+        before = stored[len(key) + 1 :]
+        if before and asked and before != asked:
+            raise RecordMismatch("this key was used for another request", "choose another key")
+        return self._task(tuple(row)).item
 
     def find(self, wanted: str) -> str:
         """The run that people mean: ``last``, an id, the start of one, or what follows its last hyphen. Raises

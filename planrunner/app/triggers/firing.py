@@ -25,13 +25,13 @@ def source_of(name: str) -> str:
     return f"trigger:{name}"
 
 
-def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = ()) -> Item | None:
+def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = (), asked: str = "") -> Item | None:
     """Queue a run because of what ``reason`` names, unless that was done before; ``more`` are parameters beside those
-    of the trigger. None where an earlier run keeps it from starting. Raises as ``enqueue``; what came of it is on
-    record."""
+    of the trigger, ``asked`` the digest of what came with the reason. None where an earlier run keeps it from starting.
+    Raises as ``enqueue``; what came of it is on record."""
     name, key = trigger.name, f"{source_of(trigger.name)}:{reason}"
     with acting(Principal(f"trigger {name}", (), "trigger"), place), Store(place.state) as store:
-        if (known := store.with_key(key)) is not None:
+        if (known := store.with_key(key, asked)) is not None:
             return known
         try:
             earlier = store.open_from(source_of(name))
@@ -40,7 +40,7 @@ def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = ()) -> 
                 return None
             for run in earlier if trigger.overlap == "cancel" else ():
                 _cancel(run, name)
-            return queue(trigger, store, place.root, more, key)
+            return queue(trigger, store, place.root, more, (key, asked))
         except StorageFailed:
             raise
         except PlanrunnerError as error:
@@ -48,13 +48,13 @@ def fire(trigger: Trigger, reason: str, place: Workspace, more: Params = ()) -> 
             raise
 
 
-def queue(trigger: Trigger, store: Store, root: str, more: Params, key: str = "") -> Item:
-    """Queue a run of a trigger of the project ``root`` for the principal of the context, and put it on record. Raises
-    as ``enqueue``."""
+def queue(trigger: Trigger, store: Store, root: str, more: Params, once: tuple[str, str] = ("", "")) -> Item:
+    """Queue a run of a trigger of the project ``root`` for the principal of the context, and put it on record; ``once``
+    are the ``key`` and ``asked`` of ``enqueue``, and it raises as that."""
     params = tuple({**dict(trigger.params), **dict(more)}.items())
     plan = os.path.join(root, plan_named(trigger.plan, root))
     request = ExecRequest(plan, params, state=store.state, unattended=True)
-    item = asking.enqueue(request, source_of(trigger.name), trigger.priority, key)
+    item = asking.enqueue(request, source_of(trigger.name), trigger.priority, *once)
     change(store, trigger.name, last=Last(time.time(), item.run))
     return item
 

@@ -12,7 +12,7 @@ from planrunner.app.queue.items import item_object
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.app.triggers.showing import triggers_document
-from planrunner.errors import Denied, NotFound, Unready, UsageError
+from planrunner.errors import Denied, NotFound, RecordMismatch, Unready, UsageError
 from planrunner.service.api.answers import Answer, Body, Empty, Name, Why, api_router, shaped
 from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.problems import Problem
@@ -91,7 +91,7 @@ def _received(project: Project, trigger: str, delivery: Delivery) -> Answer:
     except Unready as error:  # what is missing is for the operator: the sender has not proved itself
         log.error("the webhook %s of the project %s: %s", trigger, project.name, error.message)
         raise Problem(503, "this webhook cannot take requests", "the log of the service says why") from None
-    except UsageError as error:
+    except (UsageError, RecordMismatch) as error:
         raise Problem(422, error.message, error.hint) from None
     return Answer(document_of({"run": None if item is None else item.run}), 202)
 

@@ -22,7 +22,7 @@ from planrunner.app.triggers.clock import Clock
 from planrunner.app.triggers.hooks import Delivery, receive
 from planrunner.app.triggers.records import Last, change, record
 from planrunner.caller import Principal, Workspace, acting
-from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.errors import Denied, NotFound, RecordMismatch, UsageError
 from planrunner.safety.signatures import signed_headers
 
 PLAN = "plan: p\nparams: {ref: {type: string, default: main}}\ntasks:\n  - id: a\n    uses: noop\n"
@@ -225,6 +225,16 @@ class TestWebhooks:
         assert bench.queued() == ["trigger:t"]
         assert receive("t", self.signed("m2"), bench.place) is not None
         assert bench.queued() == ["trigger:t"] * 2
+
+    def test_an_id_that_comes_with_another_body_is_refused(self, make: Make) -> None:
+        bench = make(t=self.HOOK)
+        first = receive("t", self.signed(), bench.place)
+        assert first is not None
+        with pytest.raises(RecordMismatch, match="another request"):
+            receive("t", self.signed(body=self.BODY.replace(b"v1", b"v2")), bench.place)
+        again = receive("t", self.signed(), bench.place)
+        assert again is not None and again.run == first.run
+        assert bench.queued() == ["trigger:t"]
 
     def test_what_is_not_signed_starts_nothing(self, make: Make) -> None:
         bench = make(t=self.HOOK)
