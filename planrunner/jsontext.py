@@ -8,13 +8,33 @@ from typing import Any
 
 Json = Any
 
-__all__ = ["as_text", "encode_basestring_ascii", "joined", "read_json", "shown", "stable_json", "write_json"]
+__all__ = [
+    "as_text",
+    "encode_basestring_ascii",
+    "joined",
+    "read_json",
+    "read_outside",
+    "shown",
+    "stable_json",
+    "write_json",
+]
 
 
 def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:40]} is larger than any number")
+    return number
+
+
+DEEPEST = 100
+"""Objects and lists inside each other in a text that others sent."""
+
+_outside = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 _read = json.JSONDecoder(parse_constant=_refuse_constant)
 _short = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 _spaced = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False)
@@ -24,6 +44,32 @@ _sorted = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=str, c
 def read_json(text: str) -> Json:
     """The data of a JSON text; raises ValueError for anything else, NaN included."""
     return _read.decode(text)
+
+
+def read_outside(text: str) -> Json:
+    """The data of a JSON text that others sent, which can be kept and handed on: raises ValueError for anything else,
+    such as numbers that JSON cannot say again, names that are not Unicode, and nesting deeper than ``DEEPEST``."""
+    try:
+        data = _outside.decode(text)
+    except RecursionError:
+        raise _too_deep() from None
+    waiting = [(data, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, dict):
+            for name in value:
+                if not name.isascii() and any("\ud800" <= sign <= "\udfff" for sign in name):
+                    raise ValueError(f"the name {name[:40]!r} is not Unicode text")
+        elif not isinstance(value, list):
+            continue
+        if depth > DEEPEST:
+            raise _too_deep()
+        waiting += [(each, depth + 1) for each in (value.values() if isinstance(value, dict) else value)]
+    return data
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"the JSON text is nested deeper than {DEEPEST} levels")
 
 
 def write_json(value: Json) -> str:

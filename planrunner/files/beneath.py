@@ -88,6 +88,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
 APART = (".git", ".planrunner")
 """Folders, at whatever depth, that belong to git and to planrunner."""
+_STATE = APART[1]
 PROTECTED = (*APART, "planrunner.yaml")
 """What rules over the plan, at whatever depth: a plan does not write to it."""
 
@@ -263,18 +264,24 @@ class Beneath:
         return at
 
     def open_to_read(self, path: str) -> int:
-        """Open a file to read it. Links are followed as long as they stay inside. Raises OSError, Failure (policy)."""
+        """Open a file to read it. Links are followed as long as they stay inside. Raises OSError, Failure (policy); the
+        state folder is not read: what other runs said and kept is in it."""
         parts = steps(self.directory, path)
-        if self.scope is None:
-            return self._opened(path, parts)
-        self.scope.require("read", parts)
+        self._require_readable(path, parts)
         opened = self._opened(path, parts)
         try:  # and where links have led to
-            self.scope.require("read", steps(os.path.realpath(self.directory), os.readlink(f"/proc/self/fd/{opened}")))
+            real = os.readlink(f"/proc/self/fd/{opened}")
+            self._require_readable(path, steps(os.path.realpath(self.directory), real))
         except BaseException:
             os.close(opened)
             raise
         return opened
+
+    def _require_readable(self, path: str, parts: list[str]) -> None:
+        if self.is_own(parts) or _STATE in (part.casefold() for part in parts):
+            raise Failure(f"plans do not read the state folder: {path}", rule="files.state")
+        if self.scope is not None:
+            self.scope.require("read", parts)
 
     def _opened(self, path: str, parts: list[str]) -> int:
         if has_openat2():

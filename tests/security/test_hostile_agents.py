@@ -148,6 +148,7 @@ REFUSED = {
     "widen it, written another way": Case(writes("./plans/../planrunner.yaml"), "planrunner.yaml", ("policy",)),
     "plant a hook": Case(writes(".git/hooks/pre-commit", "#!/bin/sh\ntouch done\n"), "hooks", ("policy",)),
     "settle it in the state": Case(writes(".planrunner/journal.db"), ".planrunner", ("policy",)),
+    "read the state": Case([("files_read", {"path": ".planrunner/journal.db"})], "state folder", ("policy",)),
     "read outside": Case([("files_read", {"path": "../outside/key"})], "outside", ("policy",)),
     "read by an absolute path": Case([("files_read", {"path": "/etc/passwd"})], "/etc/passwd", ("policy",)),
     "read through a link": Case([("files_read", {"path": "link/key"})], "link", ("policy",)),

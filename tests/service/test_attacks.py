@@ -430,11 +430,18 @@ def test_28_no_text_of_a_plan_takes_long_or_acts(held: Held, text: str) -> None:
     assert not (held.served.folder / "owned").exists()
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'"x"', b"\xff\xfe", b'{"plan": NaN}', b'{"plan": 1e999}', b"[" * 100_000, b'{"a":' * 20_000, b'{"plan": "a", "plan": "b"}', b'{"plan": "plans/quick.yaml", "trust": true, "vouched": true}'])  # fmt: skip
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'"x"', b"\xff\xfe", b'{"plan": NaN}', b'{"plan": 1e999}', b"[" * 100_000, b'{"a":' * 20_000, b'{"plan": "a", "plan": "b"}', b'{"plan": "plans/quick.yaml", "trust": true, "vouched": true}', *(b'{"plan": "plans/takes.yaml", "path": "plans/a.json", "params": %b}' % params for params in (b'{"word": NaN}', b'{"word": -1e999}', b'{"\\ud800": 1}', b'{"word": ' + b'{"a":' * 900 + b"1" + b"}" * 901))])  # fmt: skip
 def test_29_no_odd_json_is_a_fault(held: Held, body: bytes) -> None:
     for place in ("/runs", "/plans", "/plans/validate", "/plans/preview"):
         answer = held.ask(held.admin, "POST", f"{held.served.api}{place}", body, content_type="application/json")
         assert answer.status in (400, 404, 422), (place, body[:20], answer.status)
+
+
+def test_29_no_odd_place_of_a_stream_is_a_fault(held: Held) -> None:
+    run = held.run("plans/quick.yaml")
+    for place in ("events/stream", "log/stream?task=one"):
+        given = {"authorization": f"Bearer {held.admin}", "Last-Event-ID": "99999999999999999999"}
+        assert held.served.get(f"{held.served.api}/runs/{run}/{place}", **given).status == 400
 
 
 def test_30_a_storm_from_one_visitor_does_not_shut_out_another(held: Held) -> None:

@@ -238,9 +238,7 @@ def _by(request: AdmissionRequest, review: Review, rule: str, missing: list[dict
     return "asked"
 
 
-def _refused(
-    request: AdmissionRequest, review: Review, answer: Answer, missing: list[dict[str, str]]
-) -> Denied:
+def _refused(request: AdmissionRequest, review: Review, answer: Answer, missing: list[dict[str, str]]) -> Denied:
     found, show = review.summary, NextStep("trust", review.file)
     if answer == "no":
         return _no(f"`{request.path}` was not run: you did not allow it", Hint(show, " shows it again"), request.path)

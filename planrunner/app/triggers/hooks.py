@@ -14,7 +14,7 @@ from planrunner.app.triggers.firing import Params, fire
 from planrunner.app.triggers.showing import find
 from planrunner.caller import Workspace
 from planrunner.errors import Denied, NotFound, Unready, UsageError
-from planrunner.jsontext import read_json
+from planrunner.jsontext import read_outside
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.safety.signatures import is_signed
 from planrunner.safety.triggers import Trigger, Webhook
@@ -84,9 +84,9 @@ def _params(webhook: Webhook, body: bytes) -> Params:
     if not webhook.params:
         return ()
     try:
-        data = read_json(body.decode())
+        data = read_outside(body.decode())
     except ValueError as error:
-        raise UsageError(f"the body is not JSON: {error}") from None
+        raise UsageError(f"the body is not JSON that can be used: {error}") from None
     return tuple((name, _at(data, place)) for name, place in webhook.params)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from planrunner.jsontext import read_outside
 from planrunner.views.documents import document_schema
 
 Json = Any
@@ -57,9 +60,35 @@ def _problems() -> dict[int | str, dict[str, Json]]:
 bearer = HTTPBearer(auto_error=False, description="A token of `planrunner token create`.")
 
 
+class _Sent(Request):
+    """A request whose body is read within the limits for texts that others sent."""
+
+    async def json(self) -> Json:
+        try:
+            return read_outside((await self.body()).decode())
+        except json.JSONDecodeError:
+            raise
+        except ValueError as error:
+            raise HTTPException(400, f"the body is not JSON that can be used: {error}") from None
+
+
+class _Route(APIRoute):
+    """An address of the API."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def received(request: Request) -> Response:
+            return await answer(_Sent(request.scope, request.receive))
+
+        return received
+
+
 def api_router(tag: str, prefix: str = PREFIX) -> APIRouter:
     """A router of the API whose problems are described."""
-    return APIRouter(prefix=prefix, tags=[tag], responses=_problems(), dependencies=[Depends(bearer)])
+    return APIRouter(
+        prefix=prefix, tags=[tag], responses=_problems(), dependencies=[Depends(bearer)], route_class=_Route
+    )
 
 
 def shaped(description: str, *fields: str, status: int = 200) -> dict[int | str, dict[str, Json]]:

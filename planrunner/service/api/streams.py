@@ -27,6 +27,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.service.api.answers import Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower
+from planrunner.service.problems import Problem
 from planrunner.views.progress.jsonl import entry_object
 
 Json = Any
@@ -110,8 +111,12 @@ async def the_beginning(
     last: Annotated[str, Header(alias="Last-Event-ID", max_length=30)] = "",
 ) -> int:
     """The number of the last event that was read: what the browser says of itself when it connects again goes before
-    the address."""
-    return int(last) if last.isascii() and last.isdecimal() else after
+    the address. Raises Problem 400 for a number that no event has."""
+    if not (last.isascii() and last.isdecimal()):
+        return after
+    if int(last) >= 1 << 53:
+        raise Problem(400, "`Last-Event-ID` is larger than any id of an event")
+    return int(last)
 
 
 After = Annotated[int, Depends(the_beginning)]

@@ -236,6 +236,13 @@ class TestWebhooks:
         assert again is not None and again.run == first.run
         assert bench.queued() == ["trigger:t"]
 
+    @pytest.mark.parametrize("body", [b"[" * 50_000, b'{"head":' * 50_000, b'{"head": {"ref": NaN}}', b"\xff"])
+    def test_a_body_that_cannot_be_used_is_told_as_such(self, make: Make, body: bytes) -> None:
+        bench = make(t=self.HOOK)
+        with pytest.raises(UsageError, match="not JSON"):
+            receive("t", self.signed(body=body), bench.place)
+        assert bench.queued() == []
+
     def test_what_is_not_signed_starts_nothing(self, make: Make) -> None:
         bench = make(t=self.HOOK)
         good = self.signed()
