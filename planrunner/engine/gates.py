@@ -20,13 +20,14 @@ from planrunner.errors import StorageFailed
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine import gates
 from planrunner.machine.admission import POLICY
+from planrunner.machine.approvals import digest
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
-from planrunner.machine.gates import digest, spec
+from planrunner.machine.gates import spec
 from planrunner.machine.hypotheses import belief_object, beliefs, home, ranked
 from planrunner.machine.scope import GateScope
 from planrunner.machine.start import INSTRUCTION
-from planrunner.machine.state import State
+from planrunner.machine.state import GateState, State
 from planrunner.machine.verdicts import KIND, judge_allowance, llm_judge
 from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
@@ -111,7 +112,9 @@ def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | No
     else:
         evidence, policy = examine(looks, place.directory, rights_of(state, number))
     evidence += tuple(item for item in gate.evidence if item.get("kind") == KIND)  # asked once, about the same attempt
-    shown = digest(state, number, asked, evidence, policy)
+    seen = GateState(gate.visit, gate.stage, gate.attempt, asked)
+    seen.evidence, seen.policy = evidence, policy
+    shown = digest(state, number, seen)
     if shown == gate.shown:
         return None
     before = {str(item["name"]): item.get("digest") for item in gate.evidence}

@@ -169,6 +169,7 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
         raise IllegalMove(f"run {event.parent} had ended")
     state.run_id = event.run
     state.params = {**state.params, **event.params}
+    state.releases.clear()
     for number in list(state.running):
         task_state = state.tasks[number]
         free_slot(state, number)
@@ -184,7 +185,7 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
         if not task_state.attempts:
             task_state.started = None
     if any(task_state.gate is not None for task_state in state.tasks):
-        ask_anew(state)
+        ask_anew(state, "the run")
     state.status, state.reason = "paused", "forked"
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since

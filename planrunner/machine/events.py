@@ -319,7 +319,8 @@ class TasksReset(NamedTuple):
     rule, but for those that are named here as well. With ``services_first`` what comes after the services among them by
     needs, at once or through others, waits until these are ready. Those of ``named`` were asked for by name: they begin
     though their level fails already, as do those that went well before; what fails later stops them too. Without
-    ``named`` (older journals) all of them begin though their level fails."""
+    ``named`` (older journals) all of them begin though their level fails. ``changed`` says, of the gates among
+    them and inside them whose approval is void, why they ask again."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -330,6 +331,7 @@ class TasksReset(NamedTuple):
     by_call: bool = True
     services_first: bool = False
     named: tuple[str, ...] | None = None
+    changed: dict[str, str] = {}
 
 
 class ResetPlanned(NamedTuple):
@@ -594,8 +596,9 @@ class GateExamined(NamedTuple):
 class GateOpened(NamedTuple):
     """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
     ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
-    task, visit, plan, policy, the question and the evidence. ``expires_at`` is seconds since 1970 on the run's time
-    line. ``unchosen`` says why the ``choose`` of the gate took no option; empty where it has none."""
+    task, visit, policy, the question, the evidence, and the definition of all that the gate releases. ``expires_at`` is
+    seconds since 1970 on the run's time line. ``unchosen`` says why the ``choose`` of the gate took no option; empty
+    where it has none."""
 
     task: str
     visit: int
@@ -616,8 +619,8 @@ class GateOpened(NamedTuple):
 
 
 class GateReopened(NamedTuple):
-    """What was shown has changed before the decision: votes so far are void, ``shown`` is the digest of what there is
-    now."""
+    """What was shown, or what the gate releases, has changed before the decision: votes so far are void, ``shown`` is
+    the digest of what there is now, ``changed`` names what changed."""
 
     task: str
     visit: int

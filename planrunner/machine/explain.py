@@ -115,6 +115,8 @@ def _gate(task_state: TaskState) -> list[str]:
     asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anyone"
     votes = "1 vote" if gate.need == 1 else f"{gate.need} votes"
     lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  needs {votes} from {asked}"]
+    if gate.again:
+        lines.insert(1, f"  it asks again: {gate.again}")
     if gate.not_starter:
         lines[-1] += ", except the person who started the run"
     if gate.waits and gate.expires_at is not None:

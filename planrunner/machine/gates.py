@@ -13,6 +13,7 @@ from typing import Any
 from planrunner.jsontext import as_text, stable_json
 from planrunner.machine import rework, verdicts
 from planrunner.machine.admission import POLICY, policy_asks
+from planrunner.machine.approvals import approvers, digest, reason, stands, unvisited
 from planrunner.machine.commands import AskPeople, Command, Record
 from planrunner.machine.containers import meters_run
 from planrunner.machine.events import (
@@ -55,6 +56,12 @@ def spec(state: State, number: int, stage: str) -> Gate:
     if stage.startswith("label:"):
         return _gated(state, number).get(stage[6:], _PLAIN)
     return _PLAIN
+
+
+def asks_people(written: Gate) -> bool:
+    """Whether people decide a gate, by its kind or by what it says of them."""
+    named = written.roles or written.people or written.ask or written.options or written.form
+    return bool(written.kind in _PEOPLE or named)
 
 
 def stage_before(state: State, number: int) -> str:
@@ -153,8 +160,7 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         outputs = {**_outputs("passed", CHOSEN[0], reason), "choice": choice}
         return GateDecided(task.id, gate.visit, "passed", CHOSEN, reason, outputs)
     judged = verdicts.judge_met(gate.evidence)
-    named = written.roles or written.people or written.ask or written.options or written.form
-    if judged is not None or not (written.kind in _PEOPLE or named or gate.request.get("words")):
+    if judged is not None or not (asks_people(written) or gate.request.get("words")):
         by, reason = ("checks", "") if judged is None else (f"judge {judged['name']}", str(judged["text"]))
         return GateDecided(task.id, gate.visit, "passed", (by,), reason, _outputs("passed", by, reason))
     request = gate.request
@@ -165,7 +171,7 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         gate.stage,
         written.kind,
         request.get("ask", ""),
-        digest(state, number, gate.request, gate.evidence, gate.policy),
+        digest(state, number, gate),
         tuple(request.get("options", ())),
         tuple(request.get("form", ())),
         tuple({name: value for name, value in item.items() if name != "text"} for item in gate.evidence),
@@ -203,26 +209,6 @@ def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None
         return expires
     due = task_deadline(state, task)
     return due if expires is None else expires if due is None else min(expires, due)
-
-
-def digest(
-    state: State, number: int, request: dict[str, Json], evidence: tuple[dict[str, Json], ...], policy: str
-) -> str:
-    """What an approval is for, in one word: another run, task, visit, plan, policy, question or piece of evidence
-    gives another."""
-    task_state = state.tasks[number]
-    seen = [[item.get(key) for key in ("kind", "name", "digest", "problem")] for item in evidence]
-    bound = [
-        "gate",
-        state.run_id,
-        state.specs[number].id,
-        task_state.visit,
-        state.approved_digest,
-        [state.plan.policy, policy],
-        request,
-        seen,
-    ]
-    return sha256(stable_json(bound).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDecided:
@@ -329,7 +315,12 @@ def _gate_of(state: State, task: str, visit: int) -> tuple[int, GateState | None
 
 def gate_requested(state: State, event: GateRequested, at: float) -> None:
     number = state.index[event.task]
-    state.tasks[number].gate = GateState(event.visit, event.stage, event.attempt, event.request)
+    task_state = state.tasks[number]
+    task_state.gate = gate = GateState(event.visit, event.stage, event.attempt, event.request)
+    kept = None if task_state.kept is None else task_state.kept.gate
+    gate.again = state.again.pop(unvisited(event.task), "")
+    if not gate.again and kept is not None and kept.decision == "approved" and not stands(state, number, kept):
+        gate.again = reason((), kept.by)
     verdicts.judge_reserved(state, number, event)
     state.asked.add(number)
     state.candidates.pop(number, None)
@@ -382,6 +373,8 @@ def gate_reopened(state: State, event: GateReopened, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
         gate.request, gate.evidence, gate.policy, gate.shown = event[2:6]
+        if event.changed:
+            gate.again = reason(event.changed, approvers(gate))
         gate.votes = []
         state.tasks[number].detail = asking(str(event.request.get("ask", "")), gate.unchosen)
 
@@ -431,9 +424,10 @@ def gate_decided(state: State, event: GateDecided, at: float) -> None:
             move(state, number, task_state, "pending")
 
 
-def ask_anew(state: State) -> None:
-    """What was approved or asked in another run counts for nothing in this one, where it is not behind a task that has
-    ended: those that wait ask again, and those that were let through and have not begun do too."""
+def ask_anew(state: State, changed: str) -> None:
+    """What was approved or asked in another run, or under another policy, counts for nothing, where it is not behind a
+    task that has ended: those that wait ask again, and those that were let through and have not begun do too.
+    ``changed`` names what did."""
     for number, task_state in enumerate(state.tasks):
         gate = task_state.gate
         if gate is None or task_state.status in SETTLED:
@@ -443,6 +437,8 @@ def ask_anew(state: State) -> None:
         state.candidates[number] = None
         task_state.cleared = ()
         task_state.gate = None
+        if by := approvers(gate):
+            state.again[unvisited(state.specs[number].id)] = reason((changed,), by)
         if task_state.status == "blocked" and gate.stage == "criteria":
             task_state.gate = GateState(gate.visit, gate.stage, gate.attempt, {})
         elif task_state.status == "blocked":

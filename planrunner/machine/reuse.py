@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.jsontext import stable_json
+from planrunner.machine.approvals import stands, unvisited
 from planrunner.machine.budgets import chain, limit_of
 from planrunner.machine.commands import AskFacts, AskFresh, Command, Compare, Record
 from planrunner.machine.compensation import handed_on
@@ -196,9 +197,12 @@ def _follows_change(state: State, number: int, since: float) -> bool:
 
 
 def is_still_approved(state: State, number: int) -> bool:
-    """Whether a gate of a revised plan keeps the answer it has: it asks what it asked, after nothing that ran since."""
+    """Whether a gate of a revised plan keeps the answer it has: it asks what it asked and releases
+    what it released, after nothing that ran since."""
     kept = state.tasks[number].kept
     if kept is None or kept.since is None or kept.outcome is None:
+        return False
+    if kept.gate is not None and not stands(state, number, kept.gate):
         return False
     return not _follows_change(state, number, kept.since)
 
@@ -219,6 +223,7 @@ def settled(state: State, event: TaskSettled) -> None:
         task_state.outcome, task_state.inputs = kept.outcome, kept.inputs
         if state.specs[number].gate is not None:
             task_state.gate = kept.gate
+            state.again.pop(unvisited(event.task), None)
     if state.compensation_log is not None:
         handed_on(state.compensation_log, (kept.number, kept.visit), (number, task_state.visit))
 

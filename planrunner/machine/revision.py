@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from planrunner.machine import containers
+from planrunner.machine import approvals, containers
 from planrunner.machine.admission import govern
 from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
@@ -48,6 +48,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     before = state.plan
     plan = _plan_level(state, event, plan)
     _regraph(state, before, plan)
+    state.releases.clear()
     _select(state, event)
     _count(state)
     for number in list(state.running):
@@ -55,7 +56,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         take_slot(state, number)
     if event.asks_again:
         state.approved_digest = event.plan_digest
-        ask_anew(state)
+        ask_anew(state, "the policy, the budgets or the gates of the plan")
     for number, task_state in enumerate(state.tasks):
         if task_state.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
@@ -300,6 +301,9 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
     if asks_again:
         again |= _asked_again(state, again | perhaps | new)
         _follow(state, again, perhaps, new)
+    if unfit := {number for number in approvals.void(state) if _guards_what_runs(state, number, again | perhaps | new)}:
+        again |= unfit
+        _follow(state, again, perhaps, new)
     if (again or perhaps or new) and _is_settled(state, state.top.last):
         again.add(state.top.last)
     if again or perhaps:
@@ -367,9 +371,13 @@ def _asked_again(state: State, again: set[int]) -> set[int]:
         if task_state.gate is not None
         and task_state.gate.decision == "approved"
         and _is_answered(state, number)
-        and is_current(state, number)
-        and _guards(state, number, again)
+        and _guards_what_runs(state, number, again)
     }
+
+
+def _guards_what_runs(state: State, number: int, again: set[int]) -> bool:
+    is_open = state.tasks[number].status not in SETTLED
+    return is_current(state, number) and (is_open or _guards(state, number, again))
 
 
 def _follow(state: State, again: set[int], perhaps: set[int], new: set[int]) -> None:
@@ -398,13 +406,33 @@ def _surely(state: State, again: set[int], perhaps: set[int], new: set[int], by_
     return certain
 
 
-def reset_event(state: State, stale: Stale, by: str, by_call: bool) -> TasksReset | None:
-    """The event that resets them; None where nothing does."""
+def _why_again(before: State, state: State, number: int, stale: Stale) -> str:
+    """Why a gate that people approved of asks again, where it is reset, or where what holds it opens again."""
+    gate = state.tasks[number].gate
+    if gate is None or not (by := approvals.approvers(gate)):
+        return ""
+    around = [owner for owner in owners(state, number) if owner in (*stale.again, *stale.perhaps)]
+    if around:
+        names = [state.specs[owner].id for owner in around]
+        is_same = approvals.release(before, before.index[names[0]]) == approvals.release(state, around[0])
+        return "" if is_same else approvals.reason(names[:1], by)
+    if number not in stale.again or approvals.stands(state, number, gate):
+        return ""
+    return approvals.reason(approvals.changes(before, state, number, gate), by)
+
+
+def reset_event(before: State, state: State, stale: Stale, by: str, by_call: bool) -> TasksReset | None:
+    """The event that resets them; None where nothing does. ``before`` is the run before its revision."""
     names = [state.specs[number].id for number in (*stale.again, *stale.perhaps)]
     if not names:
         return None
     unless_same = tuple(state.specs[number].id for number in stale.perhaps)
-    return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call, named=())
+    changed = {
+        approvals.unvisited(state.specs[number].id): why
+        for number, task_state in enumerate(state.tasks)
+        if task_state.gate is not None and (why := _why_again(before, state, number, stale))
+    }
+    return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call, named=(), changed=changed)
 
 
 # Numbers

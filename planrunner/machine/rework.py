@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from planrunner.machine import recovery, reuse
+from planrunner.machine import approvals, recovery, reuse
 from planrunner.machine.budgets import given_up
 from planrunner.machine.commands import Command, Record
 from planrunner.machine.compensation import keep_outputs
@@ -140,11 +140,16 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             kept = reuse.of(state, number, event.by_call, since)
         elif event.reason != "revised":
             task_state.rework = said
+        gate = task_state.gate
+        if gate is not None and gate.decision == "approved" and not approvals.stands(state, number, gate):
+            state.again[approvals.unvisited(state.specs[number].id)] = approvals.reason((), gate.by)
         _reset_task(state, number, event.reason == "revised")
         task_state.kept = kept
         if event.reason == "revised":
             task_state.revised = state.revision
         task_state.insisted, task_state.overlooks = everything, frozenset()
+    for name, names in event.changed.items():
+        state.again[name] = names
     for number in numbers:
         count_needs(state, number)
         state.candidates[number] = None
@@ -339,9 +344,9 @@ def run_again(
         raise Unfit("every one of these tasks went well")
     named = tuple(sorted(first))
     if all_after:
-        return _whole(state, first | after, set())._replace(named=named)
+        return _approved(state, _whole(state, first | after, set())._replace(named=named))
     perhaps = {each for each in after if (by_call and not state.specs[each].renewed) or may_keep(state, each)}
-    return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call, named=named)
+    return _approved(state, _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call, named=named))
 
 
 def reset_event(state: State, reset: Reset, reason: str, by: str) -> TasksReset:
@@ -453,6 +458,18 @@ def _whole(state: State, again: set[int], perhaps: set[int]) -> Reset:
         status = state.tasks[number].status
         if status in ("running", "in_doubt"):
             raise Unfit(f"`{state.specs[number].id}` is {status.replace('_', ' ')}: resume the run first")
+    return reset
+
+
+def _approved(state: State, reset: Reset) -> Reset:
+    """The same. Raises Unfit where the approval of a gate before a task was for another definition of what it
+    releases."""
+    wanted = {each for number in (*reset.again, *reset.perhaps) for each in (number, *owners(state, number))}
+    for gate in sorted(approvals.void(state) - wanted):
+        released = approvals.released(state, gate)
+        if is_current(state, gate) and (task := next((each for each in released if each in wanted), None)) is not None:
+            name, behind = state.specs[gate].id, state.specs[task].id
+            raise Unfit(f"`{behind}` comes after the gate `{name}`, and what that releases changed since: name both")
     return reset
 
 

@@ -29,6 +29,7 @@ class GateState:
     while it is ``opened`` and has no ``decision``."""
 
     __slots__ = (
+        "again",
         "attempt",
         "by",
         "cut",
@@ -61,6 +62,8 @@ class GateState:
         self.examined = self.opened = self.escalated = self.cut = False
         self.evidence: tuple[dict[str, Json], ...] = ()
         self.policy = self.shown = self.unchosen = ""
+        self.again = ""
+        """Why it asks again; empty where it asks for the first time."""
         self.votes: list[GateVoted] = []
         self.roles: tuple[str, ...] = ()
         self.people: tuple[str, ...] = ()
@@ -315,6 +318,7 @@ class State:
     __slots__ = (
         "active",
         "active_since",
+        "again",
         "alarms",
         "approved_digest",
         "asked",
@@ -355,6 +359,7 @@ class State:
         "queue",
         "reason",
         "recovering",
+        "releases",
         "resets",
         "restarts",
         "restricted",
@@ -398,6 +403,10 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.again: dict[str, str] = {}
+        """Why the gates of tasks ask again as soon as they do."""
+        self.releases: dict[tuple[int, str], str] = {}
+        """Digests of what gates release, as far as they are known (``approvals.py``)."""
         self.proposal = ""
         """The task that proposes the next revision of the plan; empty where none does."""
         self.sessions: dict[tuple[int, str], str] = {}

@@ -94,6 +94,7 @@ def _revise(site: Site, given: Arguments) -> dict[str, Json]:
         tuple(given.get("params", {}).items()),
         given["reason"],
         given["keep_unchanged"],
+        decides=False,
     )
     made = preview(request, site.state) if given["preview"] else revise(request, site.state)
     if made.changed and not given["preview"]:

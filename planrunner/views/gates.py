@@ -197,6 +197,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
             }
             for vote in gate.votes
         ],
+        "again": gate.again,
         "shown": gate.shown,
         "window": window_of(state, number),
     }
@@ -270,6 +271,7 @@ def _question_lines(terminal: Terminal, state: State, number: int, now: float, w
     request = gate.request
     lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
     lines.append(f"    {waiting_text(gate, now)}")
+    lines += [f"    asks again: {harmless(gate.again)}"] if gate.again else []
     lines += [f"    {harmless(gate.unchosen)}"] if gate.unchosen else []
     lines += [f"    {line}" for line in about_lines(state, number)]
     lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]

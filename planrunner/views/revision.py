@@ -24,7 +24,9 @@ class Revision(NamedTuple):
     """What a revision means. ``number`` is the one the run has with it; where the plan and the parameters are those
     that it has already, that stays and nothing is ``changed``. ``kept`` are tasks that keep their results, ``again``
     those that run again, ``perhaps`` those that are compared at their turn, ``new`` and ``gone`` those that one of the
-    plans has not; of the latter ``owing`` is still to be undone by a rollback. ``asked_again`` are gates."""
+    plans has not; of the latter ``owing`` is still to be undone by a rollback. ``asked_again`` are gates;
+    ``asks_again`` says of gates whose approvals are void why they are. ``overruled`` are gates that are taken away, or
+    that tasks do not wait for any more, with what is done to them."""
 
     run_id: str
     plan: str
@@ -43,6 +45,8 @@ class Revision(NamedTuple):
     gone: tuple[str, ...] = ()
     owing: tuple[str, ...] = ()
     asked_again: tuple[str, ...] = ()
+    asks_again: tuple[tuple[str, str], ...] = ()
+    overruled: tuple[tuple[str, str], ...] = ()
 
 
 class Proposal(NamedTuple):
@@ -118,6 +122,8 @@ def revision_lines(terminal: Terminal, made: Revision) -> list[str]:
     ):
         if names:
             lines.append(f"  {plural(len(names), 'task')} {_many(words, len(names))}: {harmless(listed(names))}")
+    lines += [harmless(f"  {gate} asks again: {why}") for gate, why in made.asks_again]
+    lines += [harmless(f"  without {gate}: {what}") for gate, what in made.overruled]
     if made.owing:
         lines.append(f"  still to be undone by a rollback: {harmless(listed(made.owing))}")
         lines.append(f"    {terminal.program} rollback {made.run_id}")
@@ -187,6 +193,8 @@ def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
         "perhaps": list(made.perhaps),
         "new": list(made.new),
         "asked_again": list(made.asked_again),
+        "asks_again": [{"gate": gate, "reason": why} for gate, why in made.asks_again],
+        "overruled": [{"gate": gate, "change": what} for gate, what in made.overruled],
         "gone": list(made.gone),
         "to_be_undone": list(made.owing),
     }

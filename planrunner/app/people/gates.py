@@ -19,7 +19,7 @@ from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
 from planrunner.machine.requests import Vote, has_changed, turned_away
-from planrunner.machine.state import State
+from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.nearest import nearest
@@ -155,12 +155,18 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
 def barred(found: Look, number: int) -> str:
     """Why the caller may not decide the gate that a task waits at; empty where they may. The project says who has which
     role; where it lists no people, the roles of the caller count."""
-    state, gate, who = found.state, found.state.tasks[number].gate, principal()
-    if gate is None or any(vote.by == who.name for vote in gate.votes):
+    gate = found.state.tasks[number].gate
+    if gate is None or any(vote.by == principal().name for vote in gate.votes):
         return ""
+    return may_not_decide(found.state, found.state.specs[number].id, gate)
+
+
+def may_not_decide(state: State, name: str, gate: GateState) -> str:
+    """Why the caller may not decide a gate; empty where they may. As ``barred``."""
+    who = principal()
     people = read_project(str(state.environment.get("directory") or find_project(None))).people
     roles = who.roles if people is None else tuple(people.get(who.name, ()))
-    return turned_away(state, gate, Vote(state.specs[number].id, "approve", who.name, roles=roles))
+    return turned_away(state, gate, Vote(name, "approve", who.name, roles=roles))
 
 
 class Voted(NamedTuple):

@@ -15,7 +15,7 @@ from planrunner.app.runs.resume import Manner, resume
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
 from planrunner.caller import principal
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
-from planrunner.errors import Hint, NextStep, PlanInvalid, RecordMismatch, RunHeld, UsageError
+from planrunner.errors import Denied, Hint, NextStep, PlanInvalid, RecordMismatch, RunHeld, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.autonomy import beyond, granted
@@ -99,7 +99,8 @@ def decline(run: str, reason: str, state_dir: str | None) -> str:
 
 def _request(proposal: Proposal, reason: str, by: str = "") -> ReviseRequest:
     why = reason or proposal.reason or f"proposed by {proposal.task}"
-    return ReviseRequest(proposal.run_id, proposal.path, reason=why, text=proposal.text.encode(), by=by)
+    text = proposal.text.encode()
+    return ReviseRequest(proposal.run_id, proposal.path, reason=why, text=text, by=by, decides=not by)
 
 
 def continued(
@@ -125,7 +126,7 @@ def taken_over(result: RunResult) -> Revision | None:
         return None
     try:
         return revise(_request(proposal, "", f"task {proposal.task}"), result.state_dir)
-    except (RunHeld, UsageError, PlanInvalid):
+    except (Denied, RunHeld, UsageError, PlanInvalid):
         return None
 
 
@@ -146,7 +147,11 @@ def why_a_person(state: State, proposal: Proposal, state_dir: str) -> list[str]:
     if after is None:
         return ["the plan is not valid any more"]
     before = state.plan if state.governed is None else state.governed.plan
-    return beyond(state, before, after)
+    if why := beyond(state, before, after):
+        return why
+    foreseen = preview(_request(proposal, ""), state_dir)
+    why = [f"`{gate}` asks again: {what}" for gate, what in foreseen.asks_again]
+    return [*why, *(f"it overrules the gate `{gate}`: {what}" for gate, what in foreseen.overruled)]
 
 
 def _plan(proposal: Proposal, directory: str) -> Plan | None:

@@ -11,6 +11,7 @@ from planrunner.app.history.state import Revisions, begun, stored_plan
 from planrunner.app.people.admission import Ask, require_trusted_links
 from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.tasks import widened
+from planrunner.app.runs import overrule
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers
 from planrunner.app.runs.execute import ExecRequest, admitted_plan, directory_of, kept_text
@@ -34,6 +35,7 @@ from planrunner.journal.ports import Journal
 from planrunner.journal.records import StoredPlan
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine import approvals
 from planrunner.machine.compensation import outstanding
 from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
@@ -58,7 +60,8 @@ class ReviseRequest(NamedTuple):
     """The run, the file of the mended ``plan``, values of parameters that are set with it, and the ``reason`` for the
     record. With ``keep_unchanged`` every result stands whose call stays the same. ``settle`` says what became of tasks
     in doubt, as ``resume`` takes it; ``trust`` and ``ask`` are as for ``exec``. ``text`` is a plan that a task of the
-    run proposed and that was accepted, ``by`` who accepted it where no person did."""
+    run proposed and that was accepted, ``by`` who accepted it where no person did. ``decides`` is False for one who
+    may not decide gates."""
 
     run: str
     plan: str
@@ -70,6 +73,7 @@ class ReviseRequest(NamedTuple):
     ask: Ask | None = None
     text: bytes | None = None
     by: str = ""
+    decides: bool = True
 
 
 def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
@@ -82,7 +86,8 @@ def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
 def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
     """Give a run its next revision; nothing is started.
 
-    Raises NotFound; RunHeld while a process acts on the run; PlanInvalid and Denied for a plan that may not run;
+    Raises NotFound; RunHeld while a process acts on the run; PlanInvalid and Denied for a plan that may not run, Denied
+    also where it overrules gates that the caller may not decide;
     UsageError for parameters, for a plan of another name or project, and for a run that cannot be revised in its
     status; StorageFailed, Fenced.
     """
@@ -101,6 +106,7 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
                 recorded = _Recorded(journal, run_id)
                 made = _prepared(journal, recorded, request)
                 if made.revision.changed:
+                    overrule.require_decider(made.revision, recorded.state, request.decides)
                     journal.keep_plan(made.stored)
                     first = handle.last_seq + 1
                     entries = [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)]
@@ -214,9 +220,13 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
         which = stale(after, before, read, event.asks_again, request.keep_unchanged)
     except Unfit as error:
         raise UsageError(str(error), NextStep("resume", state.run_id)) from None
-    reset = reset_event(after, which, event.by, request.keep_unchanged)
-    revision = _told(state, after, which, event, before, found)
-    return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
+    reset = reset_event(state, after, which, event.by, request.keep_unchanged)
+    reopened = approvals.reopened(state, after, which.again)
+    revision = _told(state, after, which, event, before, found)._replace(
+        asks_again=overrule.asks_again(state, after, reset, reopened),
+        overruled=overrule.overruled(state, after),
+    )
+    return _Made(revision, (*first, event, *said, *reopened, *(() if reset is None else (reset,))), stored)
 
 
 def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:

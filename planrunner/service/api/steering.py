@@ -143,8 +143,9 @@ def roll_back_preview(body: Undo, visitor: HereVisitor, project: HereProject, ru
 
 @router.post("/runs/{run}/revise", responses=shaped("What changed.", "run_id"))
 def revise_run(body: Revise, visitor: Runner, project: HereProject, run: Name) -> Answer:
-    """Give a run its next revision; `resume` continues it."""
-    request = _revision(project, run, body)
+    """Give a run its next revision; `resume` continues it. One that overrules gates (`asks_again` and `overruled` of
+    the preview) needs the scope `decide` too."""
+    request = _revision(project, run, body)._replace(decides="decide" in visitor.scopes)
     with behalf(visitor, project):
         return Answer(revision_object(revise.revise(request, project.state), True))
 

@@ -335,7 +335,8 @@ def _save(draft: Draft, here: Reader, revising: bool) -> Response:
         run = {"run": draft.run} if draft.run else {}
         return RedirectResponse(f"{address}?{urlencode({**run, 'saved': 1})}", 303)
     try:
-        made = revise(ReviseRequest(draft.run, place_of(draft.path), reason=draft.reason), None)
+        decides = "decide" in here.visitor.scopes
+        made = revise(ReviseRequest(draft.run, place_of(draft.path), reason=draft.reason, decides=decides), None)
         take_up(made.run_id)
     except PlanrunnerError as error:
         told = below(problem_of(error), f"{project.root}/")

@@ -179,6 +179,8 @@ def _facts(gate: GateState, now: float) -> Iterator[tuple[str, str]]:
     else:
         left = gate.expires_at - now
         yield "Expires", f"in {rough(left)}" if left > 0 else "expired; the run settles it when it continues"
+    if gate.again:
+        yield "Asks again", harmless(gate.again)
     if gate.escalated:
         yield "Escalated", "others were asked after the first time limit"
 

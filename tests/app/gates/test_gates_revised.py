@@ -1,0 +1,236 @@
+"""An approval is for what its gate releases: a revision that changes any of it asks again, and takes the right to
+decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PLAN = """
+plan: p
+defaults: {timeout: 30s}
+params: {target: {type: string, default: staging}, other: {type: string, default: one}}
+tasks:
+  - {id: build, run: "echo build {{ params.other }} >> log"}
+  - {id: aside, run: echo aside >> aside}
+  - {id: ok, needs: [build], gate: approval, ask: "Deploy?"}
+  - {id: deploy, needs: [ok], run: "echo deploy safe {{ params.target }} >> log"}
+  - {id: tell, needs: [deploy], run: echo tell >> log}
+"""
+
+
+def log(project: Any) -> list[str]:
+    return (project.path / "log").read_text().splitlines()
+
+
+def gates(project: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = project("gates", "last", "--json").data["gates"]
+    return found
+
+
+def approved(project: Any, text: str = PLAN, gate: str = "ok") -> None:
+    """A run whose gate is approved and that has not gone on since."""
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    assert project("approve", "last", gate, "--as", "ana").code == 0
+
+
+CHANGES = {
+    "the task behind it": ("deploy safe", "deploy EVIL"),
+    "one further behind": ("echo tell", "echo TELL"),
+    "a task more": ("  - {id: tell", "  - {id: more, needs: [ok], run: echo more >> log}\n  - {id: tell"),
+    "a task less": ("  - {id: tell, needs: [deploy], run: echo tell >> log}\n", ""),
+    "what it needs": ("id: tell, needs: [deploy]", "id: tell, needs: [deploy, aside]"),
+    "how it fails": ("run: echo tell", "allow_failure: true, run: echo tell"),
+    "its policy": ("run: echo tell", "policy: {network: deny}, run: echo tell"),
+    "the environment of the plan": ("plan: p", "plan: p\nenv: {STAGE: prod}"),
+    "the defaults of the plan": ("timeout: 30s", "timeout: 31s"),
+    "a parameter that it reads": ("default: staging", "default: prod"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES.keys())
+def test_an_approval_is_void_where_anything_that_the_gate_releases_is_otherwise(
+    project: Any, old: str, new: str
+) -> None:
+    approved(project)
+    project.plan(PLAN.replace(old, new))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+    assert not [line for line in log(project) if "build" not in line]
+    assert "since ana approved" in gates(project)[0]["again"]
+    assert project("approve", "last", "ok", "--as", "ana", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("echo aside", "echo beside"),
+        ("echo tell >> log}", "echo tell >> log}\n  - {id: more, run: echo more >> more}"),
+        ("default: one", "default: one, description: which"),
+        ("id: deploy,", "id: deploy, title: Bring it out,"),
+        ("plan: p", "plan: p\nmax_parallel: 2"),
+    ],
+    ids=["a task beside", "a new task beside", "a description", "a title", "how many run at once"],
+)
+def test_an_approval_stands_where_nothing_that_the_gate_releases_is_otherwise(project: Any, old: str, new: str) -> None:
+    approved(project)
+    project.plan(PLAN.replace(old, new))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 0
+    assert log(project) == ["build one", "deploy safe staging", "tell"]
+    assert project("replay", "last").code == 0
+
+
+WAYS = (("revise", "last", "p.yaml"), ("resume", "last", "--plan", "p.yaml"), ("retry", "last", "--plan", "p.yaml"))
+
+
+@pytest.mark.parametrize("way", [*WAYS, ("rerun", "last", "aside", "--plan", "p.yaml")], ids=lambda way: way[0])
+def test_every_way_to_revise_a_run_voids_the_approval(project: Any, way: tuple[str, ...]) -> None:
+    approved(project)
+    project.plan(PLAN.replace("deploy safe", "deploy EVIL"))
+    project(*way)
+    assert project("resume", "last", "--unattended").code == 8
+    assert log(project) == ["build one"]
+    assert gates(project)[0]["again"] == "deploy changed since ana approved"
+
+
+def test_what_a_gate_shows_is_otherwise_before_the_first_vote(project: Any) -> None:
+    project.plan(PLAN)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    shown = gates(project)[0]["shown"]
+    project.plan(PLAN.replace("deploy safe", "deploy EVIL"))
+    assert project("revise", "last", "p.yaml").code == 0
+    assert gates(project)[0]["shown"] != shown
+    assert project("approve", "last", "ok", "--as", "ana", "--shown", shown).code == 10
+
+
+def test_a_vote_of_two_is_void_between_them(project: Any) -> None:
+    text = PLAN.replace('"Deploy?"', '"Deploy?", approvers: {users: [ana, bo, cy], count: 2, starter: true}')
+    approved(project, text)
+    project.plan(text.replace("deploy safe", "deploy EVIL"))
+    assert project("revise", "last", "p.yaml").code == 0
+    assert "asks again: deploy changed since ana approved" in project("gates", "last").out
+    assert project("approve", "last", "ok", "--as", "bo", "--resume").code == 8
+    assert log(project) == ["build one"]
+    assert project("replay", "last").code == 0
+
+
+def test_a_gate_that_was_passed_asks_again_before_the_rest_and_what_is_done_stays_done(project: Any) -> None:
+    text = PLAN.replace("echo tell >> log", "echo tell >> log; exit 1")
+    approved(project, text)
+    assert project("resume", "last", "--unattended").code == 1
+    project.plan(text.replace("; exit 1", ""))
+    told = project("retry", "last", "--plan", "p.yaml", "--unattended")
+    assert (told.code, "ok asks again: tell changed since ana approved" in told.err) == (8, True)
+    assert project("approve", "last", "ok", "--as", "ana", "--resume").code == 0
+    assert log(project) == ["build one", "deploy safe staging", "tell", "tell"]
+    assert project("replay", "last").code == 0
+
+
+def test_what_ran_under_an_approval_runs_again_under_another_policy_with_its_gate_alone(project: Any) -> None:
+    approved(project)
+    assert project("resume", "last", "--unattended").code == 0
+    project.plan(PLAN.replace("run: echo tell", "policy: {network: deny}, run: echo tell"))
+    refused = project("rerun", "last", "tell", "--plan", "p.yaml", "--unattended")
+    assert (refused.code, "`tell` comes after the gate `ok`" in refused.err) == (2, True)
+    assert project("rerun", "last", "ok", "tell", "--unattended").code == 8
+    assert log(project) == ["build one", "deploy safe staging", "tell"]
+
+
+INNER = """
+      - {id: build, run: echo build >> log}
+      - {id: ok, needs: [build], gate: approval, ask: "Deploy?"}
+      - {id: deploy, needs: [ok], run: echo deploy safe >> log}
+"""
+NESTED = {
+    "subplan": ("  - id: s\n    subplan:" + INNER, "s/ok"),
+    "loop": ("  - id: s\n    loop:\n      max: 1\n      tasks:" + INNER.replace("      -", "        -"), "s#1/ok"),
+    "items": ("  - id: s\n    foreach: [1]\n    subplan:" + INNER, "s[0]/ok"),
+}
+
+
+@pytest.mark.parametrize(("inner", "gate"), NESTED.values(), ids=NESTED.keys())
+@pytest.mark.parametrize("where", ["beside it", "after what holds it"])
+def test_a_gate_in_a_container_releases_what_is_after_it_there_and_after_the_container(
+    project: Any, inner: str, gate: str, where: str
+) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 30s}}\ntasks:\n{inner}  - {{id: last, needs: [s], run: echo last >> log}}\n"
+    approved(project, text, gate)
+    changed = ("deploy safe", "deploy EVIL") if where == "beside it" else ("echo last", "echo LAST")
+    project.plan(text.replace(*changed))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+    assert "approved" in gates(project)[0]["again"]
+    assert not {"deploy safe", "deploy EVIL"} & set(log(project))
+    assert project("approve", "last", gates(project)[0]["gate"], "--as", "ana", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
+def test_a_gate_releases_what_a_linked_plan_holds(project: Any) -> None:
+    inner = "plan: inner\ndefaults: {timeout: 30s}\ntasks: [{id: work, run: echo safe >> log}]\n"
+    (project.path / "inner.yaml").write_text(inner)
+    text = (
+        "plan: p\ntasks:\n  - {id: ok, gate: approval, ask: 'Deploy?'}\n  - {id: s, needs: [ok], subplan: inner.yaml}\n"
+    )
+    approved(project, text)
+    (project.path / "inner.yaml").write_text(inner.replace("safe", "EVIL"))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+    assert gates(project)[0]["again"] == "s changed since ana approved"
+
+
+def test_a_choice_an_instruction_and_a_window_are_for_what_they_release_too(project: Any) -> None:
+    text = """
+plan: p
+defaults: {timeout: 30s}
+tasks:
+  - {id: way, gate: decision, ask: "Which?", options: [{id: a}, {id: b}]}
+  - {id: hands, command: unplug the old one by hand}
+  - {id: one, gate: approval, ask: "One?", window: w}
+  - {id: after, needs: [way, hands, one], run: echo safe >> log}
+"""
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    assert project("answer", "last", "way", "a", "--as", "ana").code == 0
+    assert project("approve", "last", "hands", "--as", "ana").code == 0
+    assert project("approve", "last", "w", "--as", "ana").code == 0
+    project.plan(text.replace("safe", "EVIL"))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+    assert {each["gate"] for each in gates(project)} == {"way", "hands", "one"}
+    assert not (project.path / "log").exists()
+
+
+GONE = {
+    "the gate is gone": (
+        '  - {id: ok, needs: [build], gate: approval, ask: "Deploy?", WHO}\n  - {id: deploy, needs: [ok]',
+        "  - {id: deploy, needs: [build]",
+    ),
+    "a need is gone": ("id: deploy, needs: [ok]", "id: deploy, needs: [build]"),
+    "others decide": ("WHO", "approvers: {users: [eve], starter: true}"),
+    "a check decides": ('gate: approval, ask: "Deploy?", WHO', "gate: checks, checks: ['1 == 1']"),
+    "it is left out": ("WHO", "when: 'false', WHO"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), GONE.values(), ids=GONE.keys())
+def test_a_gate_is_overruled_by_those_who_may_decide_it(project: Any, old: str, new: str) -> None:
+    text, who = PLAN.replace('"Deploy?"', '"Deploy?", WHO'), "approvers: {users: [bo]}"
+    project.plan(text.replace("WHO", who))
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    project.plan(text.replace(old, new).replace("WHO", who))
+    refused = project("resume", "last", "--plan", "p.yaml", "--unattended")
+    assert (refused.code, "the revision overrules the gate `ok`" in refused.err) == (12, True)
+    assert log(project) == ["build one"]
+    assert project("revise", "last", "p.yaml", USER="bo").code == 0
+
+
+def test_the_label_that_demands_a_gate_is_taken_away_by_those_who_may_decide_it(project: Any) -> None:
+    text = """
+plan: p
+policy: {gates: {prod: {ask: "To production?", approvers: {users: [bo]}}}}
+tasks: [{id: deploy, labels: [prod], timeout: 30s, run: echo safe >> log}]
+"""
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    project.plan(text.replace("labels: [prod], ", ""))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 12
+    assert project("revise", "last", "p.yaml", USER="bo").code == 0
