@@ -192,7 +192,7 @@ def _around(state: State, owner: int) -> str:
     task = state.specs[owner]
     if task.loop is not None:
         return _own(state, owner)
-    bare = task._replace(subplan=())
+    bare = task._replace(subplan=(), steps=())
     if task.sub is not None:
         bare = bare._replace(sub=task.sub._replace(tasks=()))
     return _hash([_meaning(bare), _values(state, [bare])])
@@ -200,6 +200,11 @@ def _around(state: State, owner: int) -> str:
 
 def _meaning(task: Task) -> str:
     return definition(plain_task(task)._replace(id=unvisited(task.id)))
+
+
+def differs(one: Task, other: Task | None) -> bool:
+    """Whether two definitions of a task are not the same, its title and other prose aside."""
+    return other is None or _meaning(one) != _meaning(other)
 
 
 def _values(state: State, tasks: list[Task]) -> Json:

@@ -13,7 +13,7 @@ from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.hypotheses import settled
-from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks
+from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks, written_of
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
 from planrunner.machine.scope import TaskScope
@@ -22,6 +22,7 @@ from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, fr
 from planrunner.machine.stops import FINAL_STOPS, task_over
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.tasks import written_tasks
 
 CUT_OFF = ("interrupted", "unstarted")
 
@@ -406,6 +407,18 @@ def _surely(state: State, again: set[int], perhaps: set[int], new: set[int], by_
     return certain
 
 
+def _changed_inside(before: State, state: State, number: int, around: Task) -> list[str]:
+    """The names of what a gate releases otherwise that asked in a container which opens again; the container's where
+    it holds other tasks than before."""
+    then, now = written_tasks(before.plan), written_tasks(state.plan)
+    at = before.index[state.specs[number].id]
+    paths = dict.fromkeys(written_of(before.specs[each].id) for each in (at, *approvals.released(before, at)))
+    names = [path for path in paths if path in then and approvals.differs(then[path], now.get(path))]
+    inside = f"{written_of(around.id)}/"
+    others = {path for path in {*then} ^ {*now} if path.startswith(inside)}
+    return names or ([around.id] if others else [])
+
+
 def _why_again(before: State, state: State, number: int, stale: Stale) -> str:
     """Why a gate that people approved of asks again, where it is reset, or where what holds it opens again."""
     gate = state.tasks[number].gate
@@ -413,9 +426,8 @@ def _why_again(before: State, state: State, number: int, stale: Stale) -> str:
         return ""
     around = [owner for owner in owners(state, number) if owner in (*stale.again, *stale.perhaps)]
     if around:
-        names = [state.specs[owner].id for owner in around]
-        is_same = approvals.release(before, before.index[names[0]]) == approvals.release(state, around[0])
-        return "" if is_same else approvals.reason(names[:1], by)
+        names = _changed_inside(before, state, number, state.specs[around[0]])
+        return approvals.reason(names, by) if names else ""
     if number not in stale.again or approvals.stands(state, number, gate):
         return ""
     return approvals.reason(approvals.changes(before, state, number, gate), by)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from planrunner.plan.agents import CHECK, UNNAMED
-from planrunner.plan.model import Agent, Task
+from planrunner.plan.model import Agent, Plan, Task
 
 Json = Any
 
@@ -61,6 +61,18 @@ def every(tasks: Iterable[Task]) -> Iterator[Task]:
     for task in waiting:
         yield task
         waiting += (*inside(task), *tools_of(task))
+
+
+def written_tasks(plan: Plan) -> dict[str, Task]:
+    """Every task of a plan by its path in it: ``a/b`` is the task ``b`` inside ``a``."""
+    found: dict[str, Task] = {}
+    todo = [("", plan.tasks)]
+    while todo:
+        prefix, tasks = todo.pop()
+        for task in tasks:
+            found[prefix + task.id] = task
+            todo.append((f"{prefix}{task.id}/", inside(task)))
+    return found
 
 
 def until_of(task: Task) -> str:

@@ -16,7 +16,7 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.identity import digest, plain_task
 from planrunner.plan.model import Gate, Plan, Task
-from planrunner.plan.tasks import inside
+from planrunner.plan.tasks import inside, written_tasks
 from planrunner.views.revision import Revision
 
 _DECIDED = ("approved", "rejected", "expired")
@@ -55,7 +55,7 @@ def overruled(before: State, after: State) -> tuple[tuple[str, str], ...]:
     """The gates of people, by their paths in the plan, that the revision takes away or changes, or that tasks do not
     wait for any more, with what is done to them."""
     then, now = _guards(before.plan), _guards(after.plan)
-    known = dict(_paths(after.plan.tasks))
+    known = written_tasks(after.plan)
     found = dict(_unconfirmed(before, known))
     standing = _standing(before) if then else {}
     for (path, label), guard in then.items():
@@ -93,12 +93,6 @@ def _unconfirmed(state: State, known: dict[str, Task]) -> Iterator[tuple[str, st
         asked = {each.text for each in (*task.preconditions, *task.expect, *task.postconditions)}
         if gate.stage in ("preconditions", "criteria") and not asked.issuperset(gate.request.get("words", ())):
             yield written_of(state.specs[number].id), "it does not ask people what it waits for"
-
-
-def _paths(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
-    for task in tasks:
-        yield prefix + task.id, task
-        yield from _paths(inside(task), f"{prefix}{task.id}/")
 
 
 def _guards(plan: Plan) -> dict[tuple[str, str], Guard]:
