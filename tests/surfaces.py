@@ -153,7 +153,7 @@ def _story(status: TaskStatus, run: str) -> list[Event]:
         return [started, AttemptEnded(task, 1, Outcome("cancelled", ODD)), TaskSettled(task, "cancelled", "ended", ODD)]
     if status == "in_doubt":
         doubt = DoubtSettled(task, 1, "unknown")
-        return [started, doubt, TaskSettled(task, "in_doubt", "doubt", ODD)]
+        return [started, doubt, TaskSettled(task, "in_doubt", "ask", ODD)]
     if status == "rolled_back":
         undo = UndoStarted(task, 1, f"{run}:{task}:undo:1", 0)
         ended = [UndoEnded(task, 1, Outcome()), UndoSettled(task, 0, "undone", ODD), RollbackEnded("rolled_back")]

@@ -17,7 +17,7 @@ from planrunner.cli.resume import resume_run
 from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.views.gates import budget_gate_lines, decided_lines, waiting_lines, watchdog_lines
+from planrunner.views.gates import budget_gate_lines, decided_lines, doubt_lines, waiting_lines, watchdog_lines
 
 Json = Any
 
@@ -27,7 +27,7 @@ Json = Any
 @json_option
 @click.pass_context
 def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List what waits for a decision: gates, used-up budgets and slow tasks of all runs, or of RUN with their evidence.
+    """List what waits for a decision: tasks in doubt, gates, used-up budgets and slow tasks of all runs, or of RUN.
 
     \b
     Examples:
@@ -43,8 +43,10 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     screen = output(given)
     lines: list[str] = []
     for one in runs:
-        if one.gates or one.budgets or one.decided or one.watched:
+        if one.asks:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
+            for number in one.doubts:
+                lines += doubt_lines(screen, one.state, number)
             lines += waiting_lines(screen, one.state, one.gates, time.time(), bool(run))
             for number in one.watched:
                 lines += watchdog_lines(screen, one.state, number)
@@ -105,7 +107,9 @@ def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
     answer = voted.steered.answer
     kinds: dict[int, type[PlanrunnerError]] = {MISMATCH: RecordMismatch, DENIED: Denied}
     kind = kinds.get(answer.code, UsageError)
-    return kind(f"run {voted.steered.run_id}: {answer.message}", f"{given.program} gates {voted.steered.run_id}")
+    step = f"{given.program} gates {voted.steered.run_id}"
+    hint = f"vote as one of them with `--as NAME`; {step} has the command" if kind is Denied else step
+    return kind(f"run {voted.steered.run_id}: {answer.message}", hint)
 
 
 @click.command("approve")

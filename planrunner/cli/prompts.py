@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 from planrunner.app.history.show import look
 from planrunner.app.people.admission import AdmissionRequest, Answer, admit
-from planrunner.app.people.gates import Ballots
+from planrunner.app.people.gates import Ballots, barred
 from planrunner.app.runs.doubts import Doubt, open_doubts
 from planrunner.app.runs.execute import RunResult, Watch, warn
-from planrunner.caller import principal
 from planrunner.cli.options import Pairs, ResumeOptions
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
@@ -24,14 +23,13 @@ from planrunner.journal.workspace import find_project
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
-from planrunner.machine.requests import Vote, turned_away
 from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry
-from planrunner.safety.project import read_project, unsound
+from planrunner.safety.project import unsound
 from planrunner.views.gates import (
     budget_gate_lines,
     gate_lines,
@@ -122,16 +120,14 @@ def _asked(given: Settings, doubt: Doubt) -> str:
             return answer
 
 
-def turned_away_here(state: State, task: str, gate: GateState) -> str:
+def barred_here(state: State, number: int) -> str:
     """Why the person at the terminal may not decide a gate; empty where they may."""
-    by = principal().name
     try:
-        people = read_project(str(state.environment.get("directory") or ".")).people or {}
+        return barred(state, number)
     except UsageError as error:
         return error.message
     except PlanInvalid as error:
         return unsound(error)
-    return turned_away(state, gate, Vote(task, "approve", by, by, people.get(by, ())))
 
 
 class GateForm:
@@ -370,7 +366,7 @@ class Desk:
             gate = state.tasks[number].gate
             assert gate is not None
             lines = gate_lines(self._screen, state, number, time.time(), True)
-            refusal = turned_away_here(state, state.specs[number].id, gate)
+            refusal = barred_here(state, number)
             if not refusal:
                 self._ask(GateForm(state.specs[number].id, number, gate), lines)
                 return
@@ -386,8 +382,7 @@ class Desk:
         """Whether the person may decide all gates of a window, and did not want to decide them one by one."""
         if window.name in self._apart or len(window.waiting) < 2:
             return False
-        gates = [(state.specs[number].id, state.tasks[number].gate) for number in window.waiting]
-        return not any(turned_away_here(state, name, gate) for name, gate in gates if gate is not None)
+        return not any(barred_here(state, number) for number in window.waiting)
 
     def _ask(self, form: Form, lines: list[str]) -> None:
         self._let_go()

@@ -32,13 +32,18 @@ from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.codec import event_types
+from planrunner.jsontext import as_text
 from planrunner.views import run as picture
 from planrunner.views.documents import document_of
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 from planrunner.views.revision import revision_history
 from planrunner.views.run import call_lines
+from planrunner.views.terminal import cut
 from planrunner.views.tree import tree
+
+TAIL = 20
+"""Lines of the output of a task that are shown with it."""
 
 
 @click.command("show")
@@ -54,18 +59,23 @@ from planrunner.views.tree import tree
 def show_command(
     ctx: click.Context, /, run: str, as_json: bool, whole: bool, timeline: bool, task: str, inputs: bool
 ) -> int:
-    """Show the state of a run, or with --inputs what a task was called with. RUN is an id, the start of one, or
-    `last`.
+    """Show the state of a run or of one TASK, or with --inputs what a task was called with. RUN is an id, the start
+    of one, or `last`.
 
     \b
     Examples:
       planrunner show
       planrunner show 20261121 --json
       planrunner show last --timeline
+      planrunner show last build
       planrunner show last build --inputs
     """
-    if task or inputs:
-        return _calls(ctx, run, task, inputs, as_json)
+    if task and (whole or timeline):
+        raise UsageError("--all and --timeline show a run: leave the task out", NextStep("show", run))
+    if inputs:
+        return _calls(ctx, run, task, as_json)
+    if task:
+        return _task(ctx, run, task, as_json)
     given = given_settings(ctx)
     looked = look(run, given.state)
     note_stranger(given)
@@ -84,12 +94,35 @@ def show_command(
     return 0
 
 
-def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool) -> int:
+def _task(ctx: click.Context, run: str, wanted: str, as_json: bool) -> int:
+    """A task: why it is where it is, what it gave, and the end of what it printed."""
+    given = given_settings(ctx)
+    looked = look(run, given.state)
+    told = why_task(looked, wanted)
+    known = shown_document(looked)["tasks"].get(told.task, {})
+    if as_json:
+        print_document(document_of({"run_id": looked.row.run}, {**known, **told._asdict()}))
+        return 0
+    screen = output(given)
+    lines = [harmless(line) for line in told.why]
+    outputs = known.get("outputs") or {}
+    lines += [f"  {name} = {harmless(cut(as_text(value, 300), 300))}" for name, value in outputs.items()]
+    printed = logs(looked, wanted, None)[-1:]
+    for log in printed:
+        text = b"".join(read_log(log, tail=TAIL)).decode("utf-8", "replace")
+        lines += [f"  | {harmless(line)}" for line in text.splitlines()]
+    words = ["logs", "show"] if printed else []
+    for command in words:
+        more = ("--inputs",) if command == "show" else ()
+        lines.append(f"  {NextStep(command, looked.row.run, wanted, *more).worded(given.program)}")
+    screen.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _calls(ctx: click.Context, run: str, task: str, as_json: bool) -> int:
     """What a task was called with."""
     if not task:
         raise UsageError("--inputs needs the task", NextStep("show", run, "TASK", "--inputs"))
-    if not inputs:
-        raise UsageError("a task is shown with --inputs", NextStep("show", run, task, "--inputs"))
     given = given_settings(ctx)
     calls = called(run, task, given.state)
     if as_json:

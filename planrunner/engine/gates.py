@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -33,6 +34,7 @@ from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Budgets, Expression, Gate, Option, Task
+from planrunner.plan.templates import holds_template
 
 Json = Any
 
@@ -71,6 +73,8 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
+        if state.edition > 9 and (files := gates.instruction_files(task)):
+            asked["ask"] += f" (it is done when {' and '.join(files)} {'exists' if len(files) == 1 else 'exist'})"
     if written.form:
         asked["form"] = [_field(field._asdict(), scope, state.edition) for field in written.form]
     looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
@@ -82,6 +86,18 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["looks"] = looks
     shown_request: dict[str, Json] = plain(asked)
     return shown_request
+
+
+def missing_files(state: State, task: str, directory: str) -> list[str]:
+    """The files that a task declares which a person carries out, and that are not there yet."""
+    number = state.index.get(task)
+    gate = None if number is None else state.tasks[number].gate
+    if number is None or gate is None or gate.stage != INSTRUCTION:
+        return []
+    task = state.specs[number]
+    folder = os.path.join(directory, "" if holds_template(task.cwd) else task.cwd)
+    files = [path for path in gates.instruction_files(task) if not holds_template(path)]
+    return [path for path in files if not os.path.exists(os.path.join(folder, path))]
 
 
 def with_values(state: State, event: Event) -> Event:

@@ -404,6 +404,10 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
     verdict = reply(state, "vote", {**body, "unread": True}, by)
     if not verdict.applied:
         return verdict
+    approves = body.get("verdict") != "reject"
+    if approves and (missing := _gates().missing_files(state, str(body["gate"]), place.directory)):
+        files = " and ".join(f"`{path}`" for path in missing)
+        return refused(f"`{body['gate']}` is not done: {files} {'does' if len(missing) == 1 else 'do'} not exist")
     try:
         event = _gates().renewed(state, str(body["gate"]), place, weighed)
     except NO_VALUE as error:

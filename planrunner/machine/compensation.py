@@ -479,3 +479,9 @@ def _log_of(state: State) -> CompensationLog:
     if state.compensation_log is None:
         state.compensation_log = CompensationLog()
     return state.compensation_log
+
+
+def is_undoable(state: State, number: int) -> bool:
+    """Whether what a task did can be rolled back."""
+    task = state.specs[number]
+    return task.rollback is not None or bool(task.backup) or bool(steps_of(state, number))

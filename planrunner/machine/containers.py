@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from planrunner.machine.admission import alike, follow, next_round
@@ -16,11 +17,12 @@ from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State, member
 from planrunner.machine.statuses import after_settling, wake
-from planrunner.machine.stops import ended_by
-from planrunner.machine.timers import TimeMeter
+from planrunner.machine.stops import deadline_text, ended_by, timebox_put_off
+from planrunner.machine.timers import TIMEBOX, TimeMeter
 from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.agents import CHECK
 from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Join, Loop, Plan, Task
 from planrunner.plan.tasks import agent_text, tools_of, until_of
@@ -137,14 +139,16 @@ def tolerated(fanout: Fanout, size: int) -> int:
 
 
 def limit_time(state: State, number: int, at: float) -> None:
-    """A task that holds others begins at ``at``: look at it when the time of this attempt is over. ``timeout`` and
-    ``deadline`` are for all that passes, ``budgets.time`` for the time in which something moves. The limits of a
-    fan-out's items are their own."""
+    """A container begins at ``at``: look at it when the time of this attempt is over. A ``deadline`` is for all that
+    passes; ``timeout``, ``timebox`` and ``budgets.time`` are for the time in which something moves (up to edition 9
+    only the last one). The limits of a fan-out's items are their own."""
     task = state.specs[number]
     line: list[float | None] = []
     moving = [task.budgets.time]
+    if state.edition > 9 and task.timebox is not None:
+        moving.append(math.inf)  # the alarm of the timebox is put off while the meter is paused
     if task.fanout is None:
-        line.append(task.timeout)
+        (moving if state.edition > 9 else line).append(task.timeout)
         if task.sub is not None:
             line.append(task.sub.deadline)
             moving.append(task.sub.budgets.time)
@@ -194,7 +198,8 @@ def step(state: State, number: int, now: float) -> Command | None:
     if not main_part_done(state, frame) or frame.finals_open:
         due = state.wheel.due(number)
         if due is not None and due <= now and not frame.closing:
-            return Record(FrameClosing(state.specs[number].id, "timeout"))
+            why = _time_text(state, number, now) if state.edition > 9 else ""
+            return Record(FrameClosing(state.specs[number].id, "timeout", why))
         return None
     failure, message = frame_failure(state, frame)
     if frame.undoing is not None:
@@ -203,6 +208,18 @@ def step(state: State, number: int, now: float) -> Command | None:
     if frame.kind == "round" and loop is not None and not frame.closing:
         return _after_round(state, number, loop, failure, message)
     return Close(number, failure, message)
+
+
+def _time_text(state: State, number: int, now: float) -> str:
+    """Which of its limits a task that holds others has reached, in words."""
+    task, meter = state.specs[number], state.meters.get(number)
+    if meter is None or meter.since is None or now - meter.since < meter.left:
+        return deadline_text(task.sub) if task.sub is not None else "its time is over"
+    limits = [(task.budgets.time, "time budget"), (None if task.fanout is not None else task.timeout, "timeout")]
+    if task.sub is not None:
+        limits.append((task.sub.budgets.time, "time budget"))
+    limit, name = min((limit, name) for limit, name in limits if limit is not None)
+    return f"ran longer than its {name} of {format_duration(limit)}"
 
 
 def undone_first(state: State, frame: Frame) -> bool:
@@ -293,7 +310,7 @@ def _set_meter(state: State, number: int) -> None:
     if meter.since is not None:
         used_up = meter.since + meter.left
         ends = used_up if ends is None else min(ends, used_up)
-    if ends is None:
+    if ends is None or ends == math.inf:
         state.wheel.drop(number)
     else:
         state.wheel.set(ends, number)
@@ -303,8 +320,19 @@ def _pause_meter(state: State, number: int, at: float) -> None:
     meter = state.meters[number]
     if meter.since is not None:
         meter.left -= at - meter.since
-        meter.since = None
+        meter.since, meter.paused = None, at
+        if state.edition > 9:
+            state.wheel.drop(number, TIMEBOX)
         _set_meter(state, number)
+
+
+def _meter_goes_on(state: State, number: int, at: float, idle: float = 0.0) -> None:
+    """The time counts again from ``at`` on; of a meter that was not paused, the last ``idle`` seconds did not count."""
+    meter = state.meters[number]
+    put_off = idle if meter.since is not None else at - meter.paused
+    meter.since = at if meter.since is None else meter.since + idle
+    _set_meter(state, number)
+    timebox_put_off(state, number, put_off)
 
 
 def meters_run(state: State, number: int, at: float) -> None:
@@ -314,8 +342,7 @@ def meters_run(state: State, number: int, at: float) -> None:
     while number >= 0 and state.meters:
         meter = state.meters.get(number)
         if meter is not None and meter.since is None:
-            meter.since = at
-            _set_meter(state, number)
+            _meter_goes_on(state, number, at)
         number = state.tasks[number].frame.owner
 
 
@@ -328,9 +355,8 @@ def meters_paused(state: State, at: float) -> None:
 def meters_resumed(state: State, at: float, idle: float) -> None:
     """A process acts on the run again; of a runner that was killed the ``idle`` seconds since its last entry do not
     count."""
-    for number, meter in state.meters.items():
-        meter.since = at if meter.since is None else meter.since + idle
-        _set_meter(state, number)
+    for number in state.meters:
+        _meter_goes_on(state, number, at, idle)
 
 
 def people_awaited(state: State, event: PeopleAwaited, at: float) -> None:

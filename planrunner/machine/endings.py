@@ -36,7 +36,7 @@ def ending_of_run(state: State) -> Ending:
 def frame_failure(state: State, frame: Frame) -> tuple[str, str]:
     """Failure class and sentence for a frame in which everything is settled; empty when it went well."""
     if frame.closing == "timeout":
-        return "timeout", "ran longer than its timeout"
+        return "timeout", frame.why or "ran longer than its timeout"
     if frame.closing == "budget":
         return "budget", frame.why or "a budget of it is used up"
     if frame.closing:

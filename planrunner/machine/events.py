@@ -102,7 +102,8 @@ Up to edition 7 the check of an agent's work, and an agent without a name of its
 edition 8 a loop, a fan-out and a subplan read `attempt` and `retry` as they were in the attempt before. A plan that
 had been rolled back since it failed was rolled back again, together with what its ``finally`` had done by then. Of
 failures only those of the class ``logic`` gave evidence. A task whose criteria accepted an exit code other than 0 had
-no outputs. Up to edition 9 a used-up limit of cost or tokens kept out only what sets some of it aside."""
+no outputs. Up to edition 9 a used-up limit of cost or tokens kept out only what sets some of it aside, and the
+``timeout`` and ``timebox`` of a container counted the time in which it waited for people."""
 
 
 class RunStarted(NamedTuple):

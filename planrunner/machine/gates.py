@@ -456,6 +456,11 @@ def instruction_question(task: Task) -> str:
     return f"carry this out: {words}" if words else f"carry `{task.id}` out: nothing else says how to do it"
 
 
+def instruction_files(task: Task) -> list[str]:
+    """The files that a person leaves who carries a task out, relative to the directory of the run."""
+    return [output.path for output in task.outputs if output.path]
+
+
 def instruction_form(task: Task) -> list[dict[str, Json]]:
     """The fields to be filled: every declared output that nothing else gives, and what was done."""
     asked = [output for output in task.outputs if output.value is None and not output.path and output.name != TEXT]

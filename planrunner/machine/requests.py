@@ -14,6 +14,7 @@ from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.frozen import EMPTY
 from planrunner.machine.admission import refusal, still_short
 from planrunner.machine.budgets import extension
+from planrunner.machine.deciders import barred
 from planrunner.machine.events import AttemptStopping, Event, GateVoted, RunReopened, StopRequested, TaskSettled
 from planrunner.machine.gates import answered, rework_target, sentence, spec
 from planrunner.machine.names import named
@@ -260,22 +261,10 @@ def _waiting(state: State, name: str) -> tuple[int, GateState]:
     raise _Refused(f"`{name}` is not waiting for a decision: it {said(task_state.status)}")
 
 
-def turned_away(state: State, gate: GateState, vote: Vote) -> str:
-    """Why a person may not decide the gate that they have not answered yet; empty where they may."""
-    try:
-        _check_person(state, gate, vote)
-    except _Refused as problem:
-        return problem.message
-    return ""
-
-
 def _check_person(state: State, gate: GateState, vote: Vote) -> None:
-    if gate.roles or gate.people:
-        has = {*vote.roles, *vote.claimed} & set(gate.roles)
-        if not has and vote.by not in gate.people:
-            raise _Refused(f"{vote.by} may not decide `{vote.gate}`: it takes {who_may(gate)}", DENIED)
-    if gate.not_starter and vote.by == state.environment.get("user"):
-        raise _Refused(f"{vote.by} started the run and may not decide `{vote.gate}`", DENIED)
+    refusal = barred(gate, vote.gate, vote.by, {*vote.roles, *vote.claimed}, state.environment.get("user"))
+    if refusal:
+        raise _Refused(refusal, DENIED)
     changes = bool(vote.choice or vote.fields)
     if not changes and any(earlier.by == vote.by and earlier.verdict == vote.verdict for earlier in gate.votes):
         raise _repeated(gate, vote)
@@ -283,14 +272,6 @@ def _check_person(state: State, gate: GateState, vote: Vote) -> None:
 
 def _repeated(gate: GateState, vote: Vote) -> _Refused:
     return _Refused(f"{vote.by} has voted already; {tally(gate.votes, gate.need)}")
-
-
-def who_may(gate: GateState) -> str:
-    """Those who may decide, in words."""
-    roles = " or ".join(gate.roles)
-    people = " or ".join(gate.people)
-    words = [f"a person with the role {roles}" if roles else "", people]
-    return ", or ".join(word for word in words if word) or "anybody"
 
 
 def tally(votes: Iterable[GateVoted], need: int) -> str:

@@ -240,6 +240,15 @@ def armed(state: State, number: int, at: float) -> None:
         wheel.set(at + watch.after, number, step)
 
 
+def timebox_put_off(state: State, number: int, seconds: float) -> None:
+    """Of a task that holds others, some seconds do not count for its timebox."""
+    if state.alarms is None or number not in state.alarms.begun or state.edition < 10:
+        return
+    visit, begun = state.alarms.begun[number]
+    state.alarms.begun[number] = (visit, begun + seconds)
+    state.wheel.set(begun + seconds + (state.specs[number].timebox or 0.0), number, TIMEBOX)
+
+
 def attempt_over(state: State, number: int) -> None:
     """The watchdog has nothing to look at any more; the timebox goes on over the waits between attempts."""
     alarms = state.alarms
@@ -300,11 +309,9 @@ def alarm(state: State, number: int, kind: int) -> Command | None:
         if task_state.status in ("pending", "queued"):
             return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
         if number in state.containers:
-            return (
-                None
-                if task_state.inner is None or task_state.inner.closing
-                else Record(FrameClosing(task.id, "timeout"))
-            )
+            if task_state.inner is None or task_state.inner.closing:
+                return None
+            return Record(FrameClosing(task.id, "timeout", detail if state.edition > 9 else ""))
         return _end(state, number, "timeout", reason, detail)
     watch = task.watchdog[kind]
     if watch.do in ("warn", "ask"):

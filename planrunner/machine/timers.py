@@ -69,12 +69,14 @@ class TimeMeter:
     """``left`` are the seconds that were left when the time last began to count, at ``since`` (None: it stands still);
     ``due`` is when the task ends in any case, on the time line of the run."""
 
-    __slots__ = ("due", "left", "since")
+    __slots__ = ("due", "left", "paused", "since")
 
     def __init__(self, left: float, since: float, due: float | None) -> None:
         self.left = left
         self.since: float | None = since
         self.due = due
+        self.paused = 0.0
+        """When it was paused last."""
 
 
 class Alarms:

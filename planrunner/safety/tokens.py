@@ -14,9 +14,9 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.fileio import replace_file, stamp_of
@@ -25,6 +25,8 @@ Scope = Literal["read", "run", "decide", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``read`` looks, ``run`` starts and steers runs and writes plans, ``decide`` answers gates, ``admin`` changes what the
 service itself does; each but ``read`` includes ``read``, and ``admin`` all."""
+
+Row = TypeVar("Row", bound=NamedTuple)
 
 _MARK = "planrunner"
 _MOST = 1 << 20
@@ -70,19 +72,24 @@ def token_file() -> str:
 def tokens() -> list[Token]:
     """Every token, expired ones too, by creation. Raises StorageFailed for a file that others could have written, or
     whose contents are not tokens."""
-    path = token_file()
+    return read_rows(token_file(), _token, "tokens")
+
+
+def read_rows(path: str, read: Callable[[dict[str, Any]], Row], name: str) -> list[Row]:
+    """The rows that a file of the service has under a name, each made by ``read``; none without the file. Raises
+    StorageFailed for a file that others could have written, or that has other contents."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        raise _unusable(path, error.strerror or str(error), name) from error
     with open(descriptor, "rb") as file:
-        _require_own(path, os.fstat(descriptor))
+        _require_own(path, os.fstat(descriptor), name)
         try:
-            return [_token(each) for each in json.loads(file.read(_MOST))["tokens"]]
+            return [read(each) for each in json.loads(file.read(_MOST))[name]]
         except (ValueError, KeyError, TypeError) as error:
-            raise _unusable(path, "it is not a list of tokens") from error
+            raise _unusable(path, f"it is not a list of {name}", name) from error
 
 
 def token_of(secret: str, known: list[Token], now: float) -> Token | None:
@@ -103,14 +110,14 @@ def make_token(wanted: Token) -> tuple[Token, str]:
         raise UsageError("a token needs a name and at least one scope", f"scopes are {', '.join(SCOPES)}")
     key = secrets.token_urlsafe(32)
     made = wanted._replace(id=secrets.token_hex(4), digest=_digest(key), created=time.time())
-    with _changing() as known:
+    with changing(token_file(), _token, "tokens") as known:
         known.append(made)
     return made, f"{_MARK}_{made.id}_{key}"
 
 
 def revoke_token(named: str) -> list[Token]:
     """Take back the token with an id, or all of a name; those that were. Raises NotFound, StorageFailed."""
-    with _changing() as known:
+    with changing(token_file(), _token, "tokens") as known:
         gone = [each for each in known if named in (each.id, each.name)]
         if not gone:
             raise NotFound(f"there is no token `{named}`", Hint(NextStep("token list"), " lists them"))
@@ -144,23 +151,23 @@ class TokenBook:
 
 
 @contextmanager
-def _changing() -> Iterator[list[Token]]:
-    """The tokens, to be changed by one process at a time; what the list holds in the end is kept."""
-    folder, path = token_folder(), token_file()
+def changing(path: str, read: Callable[[dict[str, Any]], Row], name: str) -> Iterator[list[Row]]:
+    """As ``read_rows``, to be changed by one process at a time; what the list holds in the end is kept."""
+    folder = token_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _require_own(folder, os.stat(folder))
+        _require_own(folder, os.stat(folder), name)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise _unusable(folder, error.strerror or str(error)) from error
+        raise _unusable(folder, error.strerror or str(error), name) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        known = tokens()
+        known = read_rows(path, read, name)
         yield known
-        data = json.dumps({"format": 1, "tokens": [each._asdict() for each in known]}, indent=1)
+        data = json.dumps({"format": 1, name: [each._asdict() for each in known]}, indent=1)
         replace_file(path, data.encode(), durable=True)
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        raise _unusable(path, error.strerror or str(error), name) from error
     finally:
         os.close(lock)
 
@@ -178,14 +185,14 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _require_own(path: str, about: os.stat_result) -> None:
+def _require_own(path: str, about: os.stat_result, name: str) -> None:
     if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~0o055:
-        raise _unusable(path, "others can write it")
+        raise _unusable(path, "others can write it", name)
     if stat.S_ISREG(about.st_mode) and about.st_mode & 0o077:
-        raise _unusable(path, "others can read it")
+        raise _unusable(path, "others can read it", name)
 
 
-def _unusable(path: str, why: str) -> StorageFailed:
+def _unusable(path: str, why: str, name: str) -> StorageFailed:
     return StorageFailed(
-        f"tokens cannot be kept in `{path}`: {why}", "make it yours alone, with mode 600 (a folder: 700)"
+        f"{name} cannot be kept in `{path}`: {why}", "make it yours alone, with mode 600 (a folder: 700)"
     )

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
-from typing import NamedTuple
 from urllib.parse import quote
 
 from planrunner.caller import Principal, principal
+from planrunner.safety.sessions import SessionBook, form_of
 from planrunner.safety.tokens import SCOPES, Token, TokenBook
 from planrunner.service.context import Visitor
 from planrunner.service.problems import API, Problem
 
 SESSION = 12 * 3600.0
 """Seconds that a session lasts."""
-MOST = 1000
-"""Sessions at once; of more the oldest end."""
-
-
-class Session(NamedTuple):
-    """A person who signed in with a token; ``form`` is what their forms send back."""
-
-    token: str
-    form: str
-    until: float
 
 
 class Access:
@@ -37,7 +25,7 @@ class Access:
     def __init__(self, cookie: str, account: int | None) -> None:
         self.cookie = cookie
         self._book = TokenBook()
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions = SessionBook()
         self._account = account
         self._owner = Visitor(principal(), frozenset(SCOPES), form=secrets.token_urlsafe(24))
 
@@ -57,9 +45,10 @@ class Access:
         if self.is_open:
             same = user() in (self._account, 0, None)  # 0 is root, who may do all anyway
             return self._owner if same else None
-        session = self._session(headers.get("cookie", ""), now)
+        value = self._value(headers.get("cookie", ""))
+        session = self._sessions.of(value, now)
         token = self._book.by_id(session.token, now) if session is not None else None
-        return _visitor(token, session.form) if session is not None and token is not None else None
+        return _visitor(token, form_of(value)) if token is not None else None
 
     def holds(self, visitor: Visitor) -> bool:
         """Whether the token of a visitor still holds, or the account of the process still acts."""
@@ -79,28 +68,21 @@ class Access:
         if not path.startswith(API) and "text/html" in headers.get("accept", ""):
             address = f"{path}?{query}" if query else path
             return Problem(303, "sign in first", headers={"location": f"/sign-in?to={quote(address, safe='/')}"})
+        if self._value(headers.get("cookie", "")):
+            hint = "sign in again at /sign-in"
+            return Problem(401, "the session is over, or its token was revoked", hint)
         hint = "send `Authorization: Bearer TOKEN`; `planrunner token create` makes one"
         return Problem(401, "no valid token came with the request", hint, headers={"www-authenticate": "Bearer"})
 
     def sign_in(self, text: str) -> str | None:
-        """Begin a session with a token; the value of its cookie, None for a token that is unknown or has expired."""
-        now = time.time()
-        token = self._book.of(text.strip(), now)
-        if token is None:
-            return None
-        value = secrets.token_urlsafe(32)
-        self._sessions[_key(value)] = Session(token.id, secrets.token_urlsafe(24), now + SESSION)
-        while len(self._sessions) > MOST:
-            self._sessions.popitem(last=False)
-        return value
+        """Begin a session with a token; the value of its cookie, None for a token that does not hold. Raises
+        StorageFailed."""
+        token = self._book.of(text.strip(), time.time())
+        return None if token is None else self._sessions.begin(token.id, SESSION)
 
     def sign_out(self, cookies: str) -> None:
-        """End the session of a request."""
-        self._sessions.pop(_key(self._value(cookies)), None)
-
-    def _session(self, cookies: str, now: float) -> Session | None:
-        found = self._sessions.get(_key(self._value(cookies)))
-        return found if found is not None and now < found.until else None
+        """End the session of a request. Raises StorageFailed."""
+        self._sessions.end(self._value(cookies))
 
     def _value(self, cookies: str) -> str:
         try:
@@ -113,8 +95,3 @@ class Access:
 def _visitor(token: Token, form: str) -> Visitor:
     projects = frozenset(token.projects) or None
     return Visitor(Principal(token.name, token.roles, "token"), token.may, projects, token.id, form)
-
-
-def _key(value: str) -> str:
-    """What a cookie is kept under: who reads the memory of the process finds no cookie."""
-    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

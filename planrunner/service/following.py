@@ -11,8 +11,11 @@ from fastapi import Depends, Request
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summary import Summary
+from planrunner.app.people.gates import roles_of
+from planrunner.errors import PlanrunnerError
+from planrunner.machine.deciders import Deciders, barred
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf, frame
-from planrunner.views.page.inbox import may_decide, questions
+from planrunner.views.page.inbox import questions
 from planrunner.views.page.render import Frame
 
 Json = Any
@@ -77,11 +80,27 @@ class Reader(NamedTuple):
         return shown._replace(waiting=sum(each.mine for each in self.asked()))
 
     def asked(self) -> Iterator[Asked]:
-        """Every question of the project, those of the newest run first; the gates of a review window as one."""
-        who = self.visitor.principal
-        for run in self.follower.summaries.waiting():
-            for fact in questions(run.gates):
-                yield Asked(run, fact, may_decide(fact, who.name, who.roles, run.started_by))
+        """Every question of the project: tasks in doubt, then those of the newest run first; the gates of a
+        review window are one."""
+        runs = self.follower.summaries.waiting()
+        every = [(run, fact) for run in runs for fact in questions(run.gates)]
+        every.sort(key=lambda asked: asked[1]["kind"] != "doubt")
+        roles = self._roles() if every else ()
+        for run, fact in every:
+            yield Asked(run, fact, self._may_decide(run, fact, roles))
+
+    def _roles(self) -> tuple[str, ...]:
+        try:
+            return roles_of(self.visitor.principal, self.project.root)
+        except PlanrunnerError:  # the project file cannot be read: no vote by a role counts
+            return ()
+
+    def _may_decide(self, run: Summary, fact: dict[str, Json], roles: tuple[str, ...]) -> bool:
+        if fact["kind"] == "doubt":
+            return "run" in self.visitor.scopes
+        asks = Deciders(fact["roles"], fact["people"], fact["not_starter"])
+        who = self.visitor.principal.name
+        return "decide" in self.visitor.scopes and not barred(asks, fact["gate"], who, roles, run.started_by)
 
 
 async def the_reader(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:

@@ -12,20 +12,18 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
-from planrunner.jsontext import shown
-from planrunner.machine.compensation import steps_of
+from planrunner.machine.compensation import is_undoable
 from planrunner.machine.events import Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import status_word
 from planrunner.plan.agents import ASKING
-from planrunner.plan.model import Task
 from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
 from planrunner.views.budget import extending
 from planrunner.views.containers import around_text
-from planrunner.views.status import advice, attempt_text, has_failed, is_dry, outputs_of
+from planrunner.views.status import advice, attempt_text, command_text, has_failed, is_dry, outputs_of
 from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
 
 if TYPE_CHECKING:
@@ -155,25 +153,6 @@ def _why(task_state: TaskState) -> str:
     return "\n".join(part for part in (detail, message if message not in detail else "") if part)
 
 
-def command_text(task: Task) -> str:
-    """What a task calls, as its plan writes it: templates are not filled in, so no secret shows, and a password
-    that the plan itself has in an address is masked. At most four lines."""
-    if isinstance(task.run, tuple):
-        text = " ".join(task.run)
-    else:
-        text = task.run or task.command or (f"{task.uses} {_inputs(task.inputs)}" if task.uses else "")
-    lines = masked(text).strip().splitlines()
-    more = len(lines) - 4
-    return "\n".join(lines[:4] + ([f"({more} more line{'s' * (more > 1)})"] if more > 0 else []))
-
-
-def _inputs(inputs: object) -> str:
-    if not isinstance(inputs, dict):
-        return ""
-    text = masked(" ".join(f"{name}={shown(value, 1000)}" for name, value in inputs.items()))  # whole, before it is cut
-    return text if len(text) <= 120 else text[:119] + "~"
-
-
 def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     """The last lines of both streams; standard error has the first claim on the room."""
     if outcome is None:
@@ -282,12 +261,6 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         mend += " or planrunner.yaml"
     again = [f"{program} retry {run_id}"] if task_state.failure == "transient" else []
     return [*again, f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
-
-
-def is_undoable(state: State, number: int) -> bool:
-    """Whether what a task did can be rolled back."""
-    task = state.specs[number]
-    return task.rollback is not None or bool(task.backup) or bool(steps_of(state, number))
 
 
 def plan_file(path: str) -> str:

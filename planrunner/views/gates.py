@@ -10,14 +10,17 @@ from typing import Any
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
+from planrunner.machine.compensation import is_undoable
+from planrunner.machine.deciders import who_may
 from planrunner.machine.gates import answered
 from planrunner.machine.names import label
+from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.requests import tally
 from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import Window, shown, window_of, windows
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.hypotheses import gate_table
-from planrunner.views.status import about, about_lines, rfc3339
+from planrunner.views.status import about, about_lines, command_text, doubtful, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
@@ -42,6 +45,13 @@ def waiting_gates(state: State) -> list[int]:
         and task_state.gate.waits
         and number not in state.held
     ]
+
+
+def waiting_doubts(state: State) -> list[int]:
+    """The tasks in doubt that only a person can settle, by number."""
+    if state.ended_at is not None:
+        return []
+    return [n for n in doubtful(state) if not is_done(state.tasks[n]) and not on_resume(state, n)]
 
 
 def waiting_budgets(state: State, now: float) -> list[Wanted]:
@@ -88,6 +98,44 @@ def _question(gate: str, kind: str, ask: str) -> dict[str, Json]:
     }
 
 
+def doubt_object(state: State, number: int) -> dict[str, Json]:
+    """A task whose attempt was interrupted with an unknown result; ``answers`` are what may be said of it."""
+    question = _question(state.specs[number].id, "doubt", _doubt_ask(state, number))
+    return {
+        **question,
+        "about": about(state, number),
+        "command": command_text(state.specs[number]),
+        "answers": doubt_answers(state, number),
+        "since": state.tasks[number].started,
+    }
+
+
+def _doubt_ask(state: State, number: int) -> str:
+    return f"`{label(state, number)}` was interrupted, result unknown: did it succeed?"
+
+
+def doubt_answers(state: State, number: int) -> list[str]:
+    """What a person may say of a task in doubt, as ``resume --settle`` takes it."""
+    return ["completed", "failed", "retry", *(["rollback"] if is_undoable(state, number) else [])]
+
+
+def settling_commands(program: str, state: State, number: int) -> list[str]:
+    """The commands that decide a task in doubt, one for each answer."""
+    name, run = label(state, number), state.run_id
+    return [f"{program} resume {run} --settle {_quoted(f'{name}={how}')}" for how in doubt_answers(state, number)]
+
+
+def doubt_lines(terminal: Terminal, state: State, number: int) -> list[str]:
+    """A task in doubt as text with the commands that decide it."""
+    name = label(state, number)
+    return [
+        f"{terminal.sign('in_doubt')} {terminal.paint(name, 'bold')}  {harmless(_doubt_ask(state, number))}",
+        *(f"    {harmless(line)}" for line in command_text(state.specs[number]).splitlines()),
+        *(f"    {line}" for line in about_lines(state, number)),
+        *(f"    {command}" for command in settling_commands(terminal.program, state, number)),
+    ]
+
+
 def watchdog_object(state: State, number: int) -> dict[str, Json]:
     """A task that a watchdog asks people about; it continues meanwhile."""
     assert state.alarms is not None
@@ -116,8 +164,10 @@ def dated(fact: dict[str, Json]) -> dict[str, Json]:
 
 
 def gate_facts(state: State, now: float) -> list[dict[str, Json]]:
-    """Everything of a run that waits for people as data: gates, then what watchdogs ask, then budgets."""
-    gates = [gate_object(state, number) for number in waiting_gates(state)]
+    """Everything of a run that waits for people as data, the most urgent first: tasks in doubt, gates, what watchdogs
+    ask, budgets."""
+    gates = [doubt_object(state, number) for number in waiting_doubts(state)]
+    gates += [gate_object(state, number) for number in waiting_gates(state)]
     gates += [watchdog_object(state, number) for number in waiting_watchdogs(state)]
     return gates + [budget_gate_object(asked) for asked in waiting_budgets(state, now)]
 
@@ -156,7 +206,7 @@ def suggestion(asked: Wanted) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if all(sign.isalnum() or sign in "-_./@" for sign in name) else harmless(quote(name))
+    return name if all(sign.isalnum() or sign in "-_./@=" for sign in name) else harmless(quote(name))
 
 
 def gate_object(state: State, number: int) -> dict[str, Json]:
@@ -253,10 +303,12 @@ def waiting_text(gate: GateState, now: float) -> str:
         parts.append(f"expires in {duration_text(left)}" if left > 0 else "expired; resume the run to settle it")
     votes, by = tally(gate.votes, gate.need), ", ".join(vote.by for vote in gate.votes if vote.verdict == "approve")
     parts.append(f"{votes} ({by})" if by else votes)
-    deciders = [f"role `{role}`" for role in gate.roles] + list(gate.people)
-    who = " or ".join(deciders) or "anyone"
-    starter = ", except the person who started the run" if gate.not_starter else ""
-    return harmless(" · ".join([*parts, f"{'needs' if deciders else 'decided by'} {who}{starter}"]))
+    return harmless(" · ".join([*parts, needs_text(gate)]))
+
+
+def needs_text(gate: GateState) -> str:
+    """``needs role `release```, or ``decided by anyone``."""
+    return f"{'needs' if gate.roles or gate.people else 'decided by'} {who_may(gate)}"
 
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
@@ -346,7 +398,7 @@ def commands(program: str, state: State, number: int, now: float) -> list[str]:
 
 def _who(gate: GateState) -> str:
     """The options by which a voter claims to be one of those who may decide."""
-    if not gate.roles and not gate.people:
+    if not (gate.roles or gate.people or gate.not_starter):
         return ""
     name = _quoted(gate.people[0]) if len(gate.people) == 1 and not gate.roles else "NAME"
     role = _quoted(gate.roles[0]) if len(gate.roles) == 1 else "ROLE"
@@ -367,10 +419,11 @@ def decided_lines(terminal: Terminal, state: State, decided: dict[int, str]) -> 
 def next_commands(terminal: Terminal, state: State) -> list[str]:
     """What to do about the gates of a run that waits: the commands of one, or where several are listed."""
     numbers, budgets = waiting_gates(state), waiting_budgets(state, state.active_since or 0.0)
+    several = len(numbers) + len(budgets) + len(waiting_doubts(state))
     if not numbers and not budgets:
         return []
-    if len(numbers) + len(budgets) > 1:
-        return [f"  {plural(len(numbers) + len(budgets), 'gate')}: {terminal.program} gates {state.run_id}"]
+    if several > 1:
+        return [f"  {plural(several, 'question')}: {terminal.program} gates {state.run_id}"]
     if budgets:
         lines = budget_commands(terminal.program, state, budgets[0])
         return [f"  {budgets[0].ask}", *(f"  {command}" for command in lines)]
@@ -378,5 +431,14 @@ def next_commands(terminal: Terminal, state: State) -> list[str]:
     return [
         f"  {label(state, numbers[0])} asks: {question}",
         *(f"  {line}" for line in about_lines(state, numbers[0])),
+        *_restricted(state, numbers[0]),
         *(f"  {command}" for command in commands(terminal.program, state, numbers[0], time.time())),
     ]
+
+
+def _restricted(state: State, number: int) -> list[str]:
+    """Who decides a gate, where that is not anyone."""
+    gate = state.tasks[number].gate
+    assert gate is not None
+    limited = gate.roles or gate.people or gate.not_starter
+    return [f"  {harmless(needs_text(gate))}"] if limited else []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
+from planrunner.jsontext import shown as value_text
 from planrunner.machine.budgets import shown
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import units
@@ -15,6 +16,7 @@ from planrunner.machine.names import by_its_own, local_name, replaced_tasks, wri
 from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.state import State
 from planrunner.machine.statuses import status_word
+from planrunner.redaction import masked
 from planrunner.views.terminal import cut, duration_text
 
 if TYPE_CHECKING:
@@ -315,3 +317,22 @@ def _within(state: State, number: int) -> list[str]:
             titles.insert(0, around.title)
         frame = state.tasks[frame.owner].frame
     return titles
+
+
+def command_text(task: Task) -> str:
+    """What a task calls, as its plan writes it: templates are not filled in, so no secret shows, and a password
+    that the plan itself has in an address is masked. At most four lines."""
+    if isinstance(task.run, tuple):
+        text = " ".join(task.run)
+    else:
+        text = task.run or task.command or (f"{task.uses} {_inputs(task.inputs)}" if task.uses else "")
+    lines = masked(text).strip().splitlines()
+    more = len(lines) - 4
+    return "\n".join(lines[:4] + ([f"({more} more line{'s' * (more > 1)})"] if more > 0 else []))
+
+
+def _inputs(inputs: object) -> str:
+    if not isinstance(inputs, dict):
+        return ""
+    text = masked(" ".join(f"{name}={value_text(value, 1000)}" for name, value in inputs.items()))
+    return text if len(text) <= 120 else text[:119] + "~"

@@ -111,6 +111,6 @@ def test_a_run_that_was_cut_off_runs_nothing_and_waits_only_for_what_a_person_de
     (told,) = json.loads(run("runs", "digest", "last", "--json").out)["runs"]
     assert told["running"] == []
     assert [(each["gate"], each["ask"]) for each in told["blockers"]] == [
-        ("deploy", "interrupted, result unknown; decide with `resume --settle`")
+        ("deploy", "`deploy` was interrupted, result unknown: did it succeed?")
     ]
     assert (told["tasks"]["paused"], told["tasks"]["in_doubt"]) == (1, 1)

@@ -52,7 +52,7 @@ def test_what_has_no_call_says_so(run: Callable[..., Any], plan: Callable[[str],
         (("last", "words", "--inputs"), 3, "`words` has not begun"),
         (("last", "secnd", "--inputs"), 3, "did you mean `second`"),
         (("last", "--inputs"), 2, "--inputs needs the task"),
-        (("last", "second"), 2, "a task is shown with --inputs"),
+        (("last", "second", "--timeline"), 2, "leave the task out"),
     ):
         shown = run("show", *arguments)
         assert (shown.code, said in shown.err) == (code, True), shown.err
@@ -75,3 +75,25 @@ tasks:
     assert (notes["name"], notes["path"], notes["size"], len(notes["sha256"])) == ("notes", "n.txt", 4, 64)
     assert (log["name"], log["path"]) == ("log", "a.log")
     assert gone == {"name": "gone", "from": "fails"}
+
+
+def test_a_task_is_shown_with_why_what_it_gave_and_what_it_printed(
+    run: Callable[..., Any], plan: Callable[[str], str]
+) -> None:
+    text = """plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: gives, run: 'echo word; echo n=3 >> "$PLANRUNNER_OUTPUT"', outputs: {n: int}}
+  - {id: each, foreach: [a, b], needs: [gives], run: echo {{ item }}}
+"""
+    run("exec", plan(text))
+    shown = run("show", "last", "gives")
+    assert shown.code == 0, shown.err
+    assert "`gives` completed" in shown.out
+    assert "\n  n = 3\n" in shown.out
+    assert "\n  | word\n" in shown.out
+    assert "| b" in run("show", "last", "each[1]").out
+    assert run("show", "last", "each").code == 0
+    data = run("show", "last", "gives", "--json").data
+    assert (data["task"], data["status"], data["outputs"]) == ("gives", "completed", {"n": 3})
+    assert run("show", "last", "given").code == 3

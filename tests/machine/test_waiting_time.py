@@ -248,10 +248,63 @@ def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_time(atte
     assert ran.disk.entries[-1].at - START == 3 * HOUR + 540.0
 
 
+LIMITS = ["timeout", "timebox"]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("attended", [True, False])
-def test_the_timeout_of_a_subplan_goes_on_while_its_gate_waits(attended: bool) -> None:
+def test_a_limit_of_a_subplan_does_not_count_the_time_in_which_its_gate_waits(attended: bool, limit: str) -> None:
     votes = [(3 * HOUR, "stage/sign", "approve")]
-    ran = Run(plan(TIMEOUT), votes if attended else [], attended=attended, seconds={"beside": 1.0})
+    document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
+    ran = Run(document, votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=10)
+    if not attended:
+        ran.vote("stage/sign")
+        ran.resume(3 * HOUR)
+    assert ran.state.status == "completed"
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_limit(limit: str) -> None:
+    seconds = {"publish": HOUR, "beside": 1.0}
+    document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
+    ran = Run(document, [(3 * HOUR, "stage/sign", "approve")], seconds=seconds, edition=10)
+    task = ran.state.tasks[0]
+    assert (task.status, task.failure) == ("failed", "timeout")
+    assert "10m" in task.detail
+    assert limit in task.detail
+    assert ran.disk.entries[-1].at - START == 3 * HOUR + 540.0
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_of_a_loop_counts_only_what_its_rounds_run(limit: str) -> None:
+    text = f"""
+tasks:
+  - id: rounds
+    {limit}: 5m
+    loop: {{max: 3, tasks: [{{id: sign, gate: approval, ask: Go on}}, {{id: make, needs: [sign], run: make}}]}}
+"""
+    votes = [(hours * HOUR, f"rounds#{hours}/sign", "approve") for hours in (1, 2, 3)]
+    assert Run(plan(text), votes, edition=10).state.status == "completed"
+    ran = Run(plan(text), votes, seconds={"make": 150.0}, edition=10)
+    assert ran.state.tasks[0].failure == "timeout"
+    assert ran.disk.entries[-1].at - START == 2 * HOUR + 150.0
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_run_whose_limit_was_put_off_is_replayed_exactly(limit: str) -> None:
+    ran = Run(
+        plan(INSIDE.replace("LIMIT", f"{limit}: 10m")),
+        [(3 * HOUR, "stage/sign", "approve")],
+        seconds={"publish": HOUR, "beside": 1.0},
+        edition=10,
+    )
+    assert replay(ran.plan, RUN_ID, ran.disk.entries).difference is None
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_up_to_edition_9_the_timeout_of_a_subplan_goes_on_while_its_gate_waits(attended: bool) -> None:
+    votes = [(3 * HOUR, "stage/sign", "approve")]
+    ran = Run(plan(TIMEOUT), votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=9)
     if not attended:
         ran.vote("stage/sign")
         ran.resume(3 * HOUR)
@@ -260,9 +313,9 @@ def test_the_timeout_of_a_subplan_goes_on_while_its_gate_waits(attended: bool) -
 
 def test_of_two_limits_of_a_subplan_the_first_one_ends_it() -> None:
     both = plan(INSIDE.replace("LIMIT", "timeout: 2h\n    budgets: {time: 10m}"))
-    ran = Run(both, [(HOUR, "stage/sign", "approve")], seconds={"beside": 1.0})
+    ran = Run(both, [(HOUR, "stage/sign", "approve")], seconds={"beside": 1.0}, edition=9)
     assert ran.state.status == "completed"
-    late = Run(both, [(3 * HOUR, "stage/sign", "approve")], seconds={"beside": 1.0})
+    late = Run(both, [(3 * HOUR, "stage/sign", "approve")], seconds={"beside": 1.0}, edition=9)
     assert late.state.tasks[0].failure == "timeout"
     assert next(entry.at for entry in late.disk.entries if isinstance(entry.event, RunEnded)) - START == 2 * HOUR
 

@@ -234,3 +234,22 @@ def test_a_token_that_is_not_valid_is_told_from_another_user_where_there_are_no_
     answer = served.get(f"{served.api}/runs", authorization="Bearer planrunner_gone")
     assert (answer.status, answer.data["detail"]) == (401, "the token of this request is not valid")
     assert served.get(f"{served.api}/runs").status == 200
+
+
+def test_a_session_outlives_the_service_and_ends_with_its_token(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "shop")
+    with serving(project) as before:
+        token = before.make_token("ana", "--scope", "decide")
+        entered = _form(before, "/sign-in", {"token": token, "to": "/shop/runs"})
+        pair, port = entered.headers["set-cookie"].partition(";")[0], before.port
+    kept = (tmp_path / "data" / "planrunner" / "service" / "sessions.json").read_text()
+    assert pair.partition("=")[2] not in kept
+    with serving(project, "--port", str(port)) as after:
+        me = after.get("/api/v1/me", cookie=pair)
+        assert (me.status, me.data["name"]) == (200, "ana")
+        after.environment["XDG_DATA_HOME"] = str(tmp_path / "data")
+        assert commands.run("token", "revoke", "ana", folder=project, env=after.environment).code == 0
+        after.make_token("other", "--scope", "read")
+        gone = after.get("/api/v1/me", cookie=pair)
+        assert gone.status == 401
+        assert "sign in again" in gone.data["hint"]

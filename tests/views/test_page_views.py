@@ -10,7 +10,7 @@ from planrunner.plan.model import Param
 from planrunner.views.page.difference import counted, difference, patch_lines
 from planrunner.views.page.fields import field_of, given_of
 from planrunner.views.page.figures import ago, duration, plain, rough
-from planrunner.views.page.inbox import address_of, may_decide, questions
+from planrunner.views.page.inbox import address_of, questions
 from planrunner.views.page.queue import queue_page
 from planrunner.views.page.render import Frame, embedded, query_of, rendered
 from planrunner.views.page.runs import read_filter, shapes
@@ -94,15 +94,6 @@ def test_a_field_offers_what_its_parameter_takes() -> None:
     assert field_of(Param("on", "bool", True), "p.", {}).choices == ("true", "false")
     assert field_of(Param("some", "map"), "p.", {"some": '{"a": 1}'}).value == '{"a": 1}'
     assert given_of({"p.a": "", "p.b": "x"}, "p.", [Param("a"), Param("b")]) == {"b": "x"}
-
-
-def test_a_gate_is_for_those_whom_it_names_and_never_for_the_starter_where_it_says_so() -> None:
-    fact = {"roles": ["release"], "people": ["bo"], "not_starter": True}
-    assert may_decide(fact, "ana", ["release"], "chris")
-    assert may_decide(fact, "bo", [], "chris")
-    assert not may_decide(fact, "ana", [], "chris")
-    assert not may_decide(fact, "ana", ["release"], "ana")
-    assert may_decide({"roles": [], "people": []}, "ana", [], "ana")
 
 
 def test_gates_of_a_review_window_are_one_question() -> None:

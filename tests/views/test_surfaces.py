@@ -3,6 +3,7 @@ big values and logs that are cut are shown by commands, by the page and its API,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -145,3 +146,29 @@ def test_the_service_lists_every_run(served: Served, path: str) -> None:
 def test_the_end_of_a_log_that_is_cut_says_how_much_is_before_it(served: Served, runs: dict[str, str]) -> None:
     text = served.get(f"/{served.project}/runs/{runs['failed']}", accept="text/html").text
     assert "kB before this" in text
+
+
+def test_a_task_in_doubt_is_the_first_question_on_every_surface(
+    served: Served, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = served.get("/shop/inbox?show=all", accept="text/html").text
+    doubts = ["result unknown" in question for question in re.findall(r'class="q">([^<]*)<', page)]
+    assert doubts == sorted(doubts, reverse=True)
+    assert 0 < sum(doubts) < len(doubts)
+    kinds = [gate["kind"] for gate in served.get(f"{served.api}/gates").data["gates"]]
+    assert kinds[0] == "doubt"
+    monkeypatch.chdir(folder)
+    assert main(["gates", "20231114-2202-abc123"]) == 0
+    listed = capfd.readouterr().out
+    assert listed.index("result unknown") < listed.index("approvals")
+    assert "planrunner resume 20231114-2202-abc123 --settle in-doubt=completed\n" in listed
+    assert main(["runs", "digest"]) == 0
+    assert "in-doubt  `in-doubt` was interrupted, result unknown: did it succeed?" in capfd.readouterr().out
+
+
+def test_a_task_in_doubt_shows_its_log_and_what_may_be_said_of_it(served: Served) -> None:
+    page = served.get("/shop/inbox/20231114-2202-abc123/in-doubt", accept="text/html").text
+    assert "1499 " in page
+    for how in ("completed", "failed", "retry"):
+        assert f'name="how" value="{how}"' in page
+    assert 'value="rollback"' not in page

@@ -17,7 +17,7 @@ from planrunner.views.digest import RunSummary
 from planrunner.views.documents import document
 from planrunner.views.gates import dated, gate_facts, waiting_gates, window_objects
 from planrunner.views.run import listed_object
-from planrunner.views.status import has_failed, is_dry, rfc3339, shown_counts, shown_status, waiting
+from planrunner.views.status import has_failed, is_dry, is_resting, rfc3339, shown_counts, shown_status, waiting
 
 Json = Any
 
@@ -200,7 +200,9 @@ def _resting(state: State) -> Iterator[dict[int, str]]:
 
 def _asks(state: State) -> bool:
     """Whether anything of a run may wait for people."""
-    return bool(state.counts.get("blocked") or (state.alarms is not None and state.alarms.asked))
+    counts = state.counts
+    doubts = counts.get("in_doubt") or (counts.get("running") and is_resting(state))
+    return bool(counts.get("blocked") or doubts or (state.alarms is not None and state.alarms.asked))
 
 
 def first_failure(state: State) -> int | None:

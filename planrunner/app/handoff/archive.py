@@ -27,6 +27,7 @@ from planrunner.app.history.show import Log, Look, logs, look, shown_document
 from planrunner.caller import principal
 from planrunner.journal.proof import Verdict
 from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.machine.deciders import who_may
 from planrunner.machine.events import AttemptEnded, GateDecided, GateExamined, GateOpened, GateVoted
 from planrunner.views.decisions import Decision, decision_object, decision_text, decisions
 from planrunner.views.documents import document, document_text
@@ -237,7 +238,7 @@ def _gate_text(task: str, visit: int, entries: list[Json]) -> str:
         event = entry.event
         when = f"{rfc3339(entry.at)}, event {entry.seq}"
         if isinstance(event, GateOpened):
-            who = ", ".join((*(f"role {role}" for role in event.roles), *event.people)) or "anyone"
+            who = who_may(event)
             lines += ["", f"## Asked ({when})", "", plain(event.ask), "", f"{event.need} of {plain(who)} decide."]
             lines += ["", f"Digest of what was shown: `{event.shown}`"]
             lines += [f"- option {plain(str(option.get('name', '')))}" for option in event.options]

@@ -17,7 +17,7 @@ from planrunner.app.history.show import all_rows
 from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.compensation import outstanding
+from planrunner.machine.compensation import is_undoable, outstanding
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -35,7 +35,7 @@ from planrunner.plan.model import Task
 from planrunner.source import Source
 from planrunner.views.compare import RunComparison, change_text
 from planrunner.views.compare import sentence as sentence_of
-from planrunner.views.failure import failure_facts, is_undoable, troubled
+from planrunner.views.failure import failure_facts, troubled
 from planrunner.views.gates import waiting_gates
 from planrunner.views.page.sentences import sentence
 from planrunner.views.postmortem import Action, Cause, Fact, Moment, Postmortem

@@ -16,6 +16,7 @@ from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine.deciders import Deciders, who_may
 from planrunner.machine.hypotheses import belief_object, beliefs, ranked
 from planrunner.machine.names import by_its_own, label, owners, stands
 from planrunner.machine.state import State
@@ -23,11 +24,11 @@ from planrunner.machine.statuses import SETTLED
 from planrunner.views.budget import budget_line
 from planrunner.views.digest import Blocker, Digested, RunSummary, Worded, digest_object
 from planrunner.views.gates import gate_facts
-from planrunner.views.run import reason_text
-from planrunner.views.status import has_failed, shown_counts, shown_status
+from planrunner.views.status import has_failed, shown_counts
 
 Json = Any
 
+_ANYONE = Deciders((), (), False)
 _UNDER_WAY = ("running", "queued", "blocked", "in_doubt")
 
 
@@ -84,10 +85,8 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
 
 def _blockers(state: State) -> Iterator[Blocker]:
     for fact in gate_facts(state, time.time()):
-        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), _deciders(fact))
-    for number, task_state in enumerate(state.tasks):
-        if task_state.status in ("in_doubt", "running") and shown_status(state, number) == "in_doubt":
-            yield Blocker(state.specs[number].id, reason_text(state, number))
+        asks = Deciders((*fact["roles"],), (*fact["people"],), fact["not_starter"])
+        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), "" if asks == _ANYONE else who_may(asks))
 
 
 def _failures(state: State) -> Iterator[tuple[str, str]]:
@@ -97,12 +96,6 @@ def _failures(state: State) -> Iterator[tuple[str, str]]:
     for number in failed:
         if number not in around or by_its_own(state, number):
             yield state.specs[number].id, state.tasks[number].detail
-
-
-def _deciders(fact: dict[str, Json]) -> str:
-    """Who may decide; empty for anybody."""
-    who = " or ".join([*(f"role `{role}`" for role in fact["roles"]), *fact["people"]])
-    return f"{who}, except the person who started the run" if who and fact["not_starter"] else who
 
 
 def _done(state: State, since: float) -> Iterator[str]:

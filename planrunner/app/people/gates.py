@@ -10,15 +10,16 @@ from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
-from planrunner.caller import principal
+from planrunner.caller import Principal, principal
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine import deciders
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
-from planrunner.machine.requests import Vote, has_changed, turned_away
+from planrunner.machine.requests import has_changed
 from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
@@ -29,6 +30,7 @@ from planrunner.views.gates import (
     gate_objects,
     suggestion,
     waiting_budgets,
+    waiting_doubts,
     waiting_gates,
     waiting_watchdogs,
     window_objects,
@@ -51,6 +53,13 @@ class Waiting(NamedTuple):
     decided: dict[int, str]
     watched: list[int]
     """Tasks that run and that a watchdog asks about."""
+    doubts: list[int]
+    """Tasks in doubt."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the run waits for a person, or for a resume after one has decided."""
+        return bool(self.doubts or self.gates or self.budgets or self.decided or self.watched)
 
 
 def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
@@ -73,7 +82,8 @@ def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
 def _waiting(state: State, held: bool) -> Waiting:
     decided = {} if held else rest(state)
     return Waiting(
-        state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided, waiting_watchdogs(state)
+        *(state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided),
+        *(waiting_watchdogs(state), waiting_doubts(state)),
     )
 
 
@@ -97,7 +107,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
                     continue
                 folded = stored_state(journal, row.run)
                 one = _waiting(folded, row.leased)
-                if one.gates or one.budgets or one.decided or one.watched:
+                if one.asks:
                     seen.append(one)
         return seen
     finally:
@@ -152,21 +162,27 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     return NotFound(f"run {state.run_id} has no gate `{name}`", way)
 
 
-def barred(found: Look, number: int) -> str:
-    """Why the caller may not decide the gate that a task waits at; empty where they may. The project says who has which
-    role; where it lists no people, the roles of the caller count."""
-    gate = found.state.tasks[number].gate
+def roles_of(who: Principal, directory: str) -> tuple[str, ...]:
+    """The roles of a person in the project of a directory: those that the project lists, or where it lists no people
+    those that the person comes with. Raises PlanInvalid and UsageError for a project file that cannot be read."""
+    people = read_project(directory).people
+    return who.roles if people is None else tuple(people.get(who.name, ()))
+
+
+def barred(state: State, number: int) -> str:
+    """Why the caller may not decide the gate that a task waits at; empty where they may, or have voted already. Raises
+    what ``roles_of`` raises."""
+    gate = state.tasks[number].gate
     if gate is None or any(vote.by == principal().name for vote in gate.votes):
         return ""
-    return may_not_decide(found.state, found.state.specs[number].id, gate)
+    return may_not_decide(state, state.specs[number].id, gate)
 
 
 def may_not_decide(state: State, name: str, gate: GateState) -> str:
     """Why the caller may not decide a gate; empty where they may. As ``barred``."""
     who = principal()
-    people = read_project(str(state.environment.get("directory") or find_project(None))).people
-    roles = who.roles if people is None else tuple(people.get(who.name, ()))
-    return turned_away(state, gate, Vote(name, "approve", who.name, roles=roles))
+    roles = roles_of(who, str(state.environment.get("directory") or find_project(None)))
+    return deciders.barred(gate, name, who.name, roles, state.environment.get("user"))
 
 
 class Voted(NamedTuple):

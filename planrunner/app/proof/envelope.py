@@ -13,6 +13,7 @@ from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.inputs import written
 from planrunner.engine.calls import rendered
 from planrunner.engine.containers import items
+from planrunner.machine.deciders import who_may
 from planrunner.machine.graph import Shape
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.start import value_of, with_values
@@ -294,9 +295,8 @@ def _kind(task: Task) -> tuple[str, str]:
 
 def who_decides(gate: Gate) -> str:
     """Who decides a gate, in words."""
-    people = " or ".join((*gate.people, *(f"role {role}" for role in gate.roles))) or "anyone"
-    count = f"{gate.need} of {people}" if gate.need > 1 else people
-    return f"{gate.kind} by {count}" + (", not the starter" if gate.not_starter else "")
+    count = f"{gate.need} of " if gate.need > 1 else ""
+    return f"{gate.kind} by {count}{who_may(gate)}"
 
 
 def _row(known: KnownPlan, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:

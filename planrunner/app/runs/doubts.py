@@ -10,15 +10,16 @@ from typing import NamedTuple
 from planrunner.app.plans.tasks import task_number
 from planrunner.errors import NextStep, UsageError
 from planrunner.machine.admission import wanted
+from planrunner.machine.compensation import is_undoable
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label, named, owners
-from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.rework import reset_event, retried
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
-from planrunner.views.failure import command_text, is_undoable
+from planrunner.views.gates import waiting_doubts
+from planrunner.views.status import command_text
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
@@ -98,8 +99,7 @@ def open_doubts(state: State) -> list[Doubt]:
             command_text(state.specs[number]),
             is_undoable(state, number),
         )
-        for number in _doubts(state)
-        if not is_done(state.tasks[number]) and not on_resume(state, number)
+        for number in waiting_doubts(state)
     ]
 
 

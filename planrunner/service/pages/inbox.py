@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.show import Look, look
+from planrunner.app.history.tails import tail_of
 from planrunner.app.people.gates import barred
 from planrunner.app.queue import asking
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
@@ -18,13 +20,15 @@ from planrunner.service.context import Decider, Form, HereForm, frame
 from planrunner.service.control import Ballot, Control, HereControl, steered
 from planrunner.service.following import Asked, HereReader, Reader
 from planrunner.service.problems import Problem, problem_of
-from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs, watchdog_object
+from planrunner.views.gates import waiting_budgets, waiting_doubts, waiting_gates, waiting_watchdogs, watchdog_object
+from planrunner.views.page.drawer import readable
 from planrunner.views.page.figures import sentence
 from planrunner.views.page.gate import gate_page
 from planrunner.views.page.inbox import (
     Item,
     address_of,
     budget_page,
+    doubt_page,
     item_of,
     watchdog_page,
     window_page,
@@ -35,6 +39,9 @@ from planrunner.views.page.signs import Sign
 Json = Any
 
 router = APIRouter(prefix="/{project}", include_in_schema=False)
+
+TAIL = 16_384
+"""Bytes of the log of a task in doubt that are shown."""
 
 LIMIT = 50
 """Questions of a page."""
@@ -59,7 +66,7 @@ def inbox(here: HereReader, show: str = "mine", after: int = 0, run: str = "") -
 
 @router.get("/inbox/{run}/{name:path}", response_class=HTMLResponse)
 def question(here: HereReader, run: str, name: str) -> str:
-    """One question: a gate, a review window, a budget, or a task that runs for long."""
+    """One question: a task in doubt, a gate, a review window, a budget, or a task that runs for long."""
     with here.behalf():
         shown = _question(here, run, name)
     return _page(here, [*here.asked()], "all", 0, {**shown, "chosen": address_of(run, name), "picked": True})
@@ -118,6 +125,12 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
     found, now = look(run, here.project.state), time.time()
     state, comment = found.state, "" if form is None else form.get("comment", "")
     number = state.index.get(name)
+    if number is not None and number in waiting_doubts(state):
+        folder = os.path.join(found.directory, "logs", found.row.run)
+        tail = tail_of(folder, name, state.tasks[number].attempts, TAIL)
+        log = "" if tail is None else readable(tail.text)
+        may = "" if "run" in here.visitor.scopes else f"{here.visitor.principal.name} has no token with the scope `run`"
+        return {"kind": "doubt", "doubt": doubt_page(state, number, log), "may": may}
     if number is not None and state.tasks[number].gate is not None and number not in waiting_watchdogs(state):
         gate = gate_page(state, found.entries, number, now, form)
         decided = state.tasks[number].gate
@@ -125,7 +138,7 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
         return {
             "kind": "gate",
             "gate": gate,
-            "may": barred(found, number) if gate.waits else "",
+            "may": barred(state, number) if gate.waits else "",
             "comment": comment,
             "outcome_sign": _DECIDED.get(verdict, Sign("bad", "bad", "Rejected")),
             "continues": _continues(found, here.project.state),

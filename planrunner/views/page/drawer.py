@@ -16,13 +16,12 @@ from planrunner.plan.model import Task
 from planrunner.plan.tasks import tools_of
 from planrunner.redaction import masked
 from planrunner.views.artifacts import size_text
-from planrunner.views.failure import command_text
 from planrunner.views.page.figures import amount_text, anchor_of, count, duration, moment, plain
 from planrunner.views.page.outline import Row, item_name
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import WORST, Piece, Story, end_text, place_of
 from planrunner.views.run import account_object
-from planrunner.views.status import about, outputs_of
+from planrunner.views.status import about, command_text, outputs_of
 
 Json = Any
 

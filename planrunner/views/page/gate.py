@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
+from planrunner.machine.deciders import named, who_may
 from planrunner.machine.events import (
     AttemptEnded,
     Entry,
@@ -155,15 +156,14 @@ def gate_page(
 
 
 def named_deciders(gate: GateState) -> str:
-    """The roles and people that decide: ``role release or ana``; ``anyone`` where the gate names none."""
-    return " or ".join([*(f"role {role}" for role in gate.roles), *gate.people]) or "anyone"
+    """The roles and people that decide, without marks of code."""
+    return harmless(named(gate)).replace("`", "")
 
 
 def deciders(gate: GateState) -> str:
-    """``2 of role release or ana, except chris``: who decides, in the words of the page."""
-    who = named_deciders(gate)
-    need = f"{gate.need} of {who}" if gate.need > 1 else who
-    return f"{need}, except the person who started the run" if gate.not_starter else need
+    """``2 of role release or ana, except the person who started the run``."""
+    need = f"{gate.need} of " if gate.need > 1 else ""
+    return need + harmless(who_may(gate)).replace("`", "")
 
 
 def _facts(gate: GateState, now: float) -> Iterator[tuple[str, str]]:

@@ -3,17 +3,18 @@ tasks that run for too long, and review windows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from planrunner.escapes import harmless
 from planrunner.machine.admission import Wanted
-from planrunner.machine.names import label
+from planrunner.machine.explain import why
+from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State
 from planrunner.machine.windows import Window
 from planrunner.machine.windows import shown as window_shown
-from planrunner.views.gates import suggestion
+from planrunner.views.gates import doubt_object, suggestion
 from planrunner.views.page.figures import rough
 from planrunner.views.page.gate import GatePage
 
@@ -32,6 +33,8 @@ class Item(NamedTuple):
     waited: str
     mine: bool = True
     icon: str = "gate"
+    state: str = "gate"
+    """The colour of its icon."""
 
 
 class BudgetPage(NamedTuple):
@@ -45,6 +48,21 @@ class BudgetPage(NamedTuple):
     limits: tuple[tuple[str, str], ...]
     """What may be added to, and how much is suggested."""
     tasks: tuple[str, ...]
+
+
+class DoubtPage(NamedTuple):
+    """A task whose attempt was interrupted with an unknown result. ``log`` is the end of what it wrote, ``undoable``
+    says that it can be rolled back."""
+
+    run: str
+    plan: str
+    name: str
+    label: str
+    question: str
+    command: str
+    why: tuple[str, ...]
+    log: str
+    undoable: bool
 
 
 class WatchdogPage(NamedTuple):
@@ -88,29 +106,28 @@ def questions(facts: Iterable[dict[str, Json]]) -> Iterator[dict[str, Json]]:
             yield {**fact, "gate": window, "ask": ask, "need": 1}
 
 
-def may_decide(fact: Mapping[str, Json], who: str, roles: Collection[str], starter: str) -> bool:
-    """Whether a gate is for this person, by what the gate says of those who decide; the answer of the run decides in
-    the end."""
-    named = fact.get("roles") or fact.get("people")
-    if named and not (set(fact.get("roles", ())) & set(roles) or who in fact.get("people", ())):
-        return False
-    return not (fact.get("not_starter") and who == starter)
-
-
 def item_of(run: Mapping[str, str], fact: Mapping[str, Json], since: float | None, now: float, mine: bool) -> Item:
     """A line of the inbox from a question as ``views/gates.py`` gives it. ``run`` has its ``id`` and its ``title``;
     ``since`` and ``now`` are seconds since 1970."""
     kind = str(fact.get("kind") or "")
     name = str(fact["gate"])
-    words = {"budget": "budget", "watchdog": "runs for long"}.get(kind, "")
+    words = {"budget": "budget", "watchdog": "runs for long", "doubt": "in doubt"}.get(kind, "")
     need = int(fact.get("need", 1))
     got = sum(vote["verdict"] == "approve" for vote in fact.get("votes", ()))
     parts = [run["title"], name, words or (f"{got} of {need} approvals" if need > 1 else "")]
     waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
-    icon = {"budget": "wait", "watchdog": "wait"}.get(kind, "gate")
+    icon = {"budget": "wait", "watchdog": "wait", "doubt": "doubt"}.get(kind, "gate")
     question = harmless(str(fact.get("ask") or name))
     return Item(
-        address_of(run["id"], name), run["id"], name, question, " · ".join(filter(None, parts)), waited, mine, icon
+        address_of(run["id"], name),
+        run["id"],
+        name,
+        question,
+        " · ".join(filter(None, parts)),
+        waited,
+        mine,
+        icon,
+        "doubt" if kind == "doubt" else "gate",
     )
 
 
@@ -126,6 +143,17 @@ def budget_page(state: State, limits: list[Wanted]) -> BudgetPage:
         first.scope,
         tuple((what, amount) for what, amount in suggested),
         tuple(dict.fromkeys(task for each in limits for task in each.tasks)),
+    )
+
+
+def doubt_page(state: State, number: int, log: str) -> DoubtPage:
+    """A task in doubt; ``log`` is the end of what its attempt wrote."""
+    fact = doubt_object(state, number)
+    path = state.specs[number].id
+    told = tuple(harmless(labelled(state, line)) for line in why(state, path))
+    return DoubtPage(
+        *(state.run_id, _title(state), path, label(state, number), harmless(fact["ask"]), fact["command"]),
+        *(told, log, "rollback" in fact["answers"]),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from planrunner.machine.compensation import is_undoable
 from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.source import Source
-from planrunner.views.failure import BLOCKS, failure_facts, is_undoable, troubled
+from planrunner.views.failure import BLOCKS, failure_facts, troubled
 from planrunner.views.page.figures import duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of

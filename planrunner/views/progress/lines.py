@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.machine.deciders import who_may
 from planrunner.machine.events import (
     AttemptStarted,
     AttemptStopping,
@@ -170,8 +171,7 @@ def _retry(shown: ShownEvent) -> tuple[str, str]:
 
 
 def _escalated(shown: ShownEvent) -> tuple[str, str]:
-    asked = " or ".join([*(f"the role {role}" for role in shown.event.roles), *shown.event.people]) or "anyone"
-    return "blocked", f"{shown.name} was not decided in time; it now asks {shown.cut(asked)}"
+    return "blocked", f"{shown.name} was not decided in time; it now asks {shown.cut(who_may(shown.event))}"
 
 
 def _vote(shown: ShownEvent) -> tuple[str, str]:

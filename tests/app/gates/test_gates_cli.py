@@ -380,9 +380,9 @@ def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
 @pytest.mark.parametrize(
     ("keys", "people", "why"),
     [
-        ("approvers: [bo]", "", "ana may not decide `sign`: it takes bo"),
-        ("approvers: {roles: [release]}", "", "it takes a person with the role release"),
-        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it takes a person with the role release"),
+        ("approvers: [bo]", "", "ana may not decide `sign`: it needs bo"),
+        ("approvers: {roles: [release]}", "", "it needs role `release`"),
+        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it needs role `release`"),
         ("approvers: [ana, bo]", "", "ana started the run and may not decide `sign`"),
     ],
 )

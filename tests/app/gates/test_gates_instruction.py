@@ -177,3 +177,18 @@ def test_what_a_watchdog_asks_about_is_listed_while_it_runs_and_can_be_ended(pro
     finally:
         _, err = going.communicate(timeout=240)
     assert going.returncode == 1 and "`slow` was cancelled by ana: too slow" in err
+
+
+def test_the_question_names_the_files_that_are_declared_and_the_answer_waits_for_them(project: Any) -> None:
+    ran = parked(project, "outputs: [notes.md]")
+    assert "(it is done when notes.md exists)" in ran.err
+    refused = project("answer", "last", "a", "-f", "text=done", "--resume")
+    assert (refused.code, "`a` is not done: `notes.md` does not exist" in refused.err) == (2, True)
+    (project.path / "notes.md").write_text("cats\n")
+    assert project("answer", "last", "a", "-f", "text=done", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
+def test_who_says_that_it_failed_needs_no_file(project: Any) -> None:
+    parked(project, "outputs: [notes.md]")
+    assert project("reject", "last", "a", "--reason", "no cats").code == 0

@@ -89,7 +89,7 @@ def test_it_tells_what_becomes_of_each_task_and_why(shown: Callable[..., dict[st
     assert found["publish"]["why"] == '`params.stage == "prod"` is false'
     assert found["announce"]["why"] == "needs `publish`"
     assert found["note"]["why"] == "when `tasks.build.attempts > 1`"
-    assert found["sign-off"]["why"].startswith("approval by 2 of role release")
+    assert found["sign-off"]["why"].startswith("approval by 2 of role `release`")
     assert found["explain"]["why"] == "only if `build` fails"
 
 
@@ -276,9 +276,9 @@ def test_who_is_asked_because_of_a_label_is_listed(write: Write, data: Data, cal
     path = write("p.yaml", LABELLED)
     _, found = data("preview", path)
     assert found["envelope"]["asks"] == ["a", "s/b"]
-    assert found["envelope"]["tasks"][0]["first"] == ["approval by role release, not the starter (label prod)"]
+    assert found["envelope"]["tasks"][0]["first"] == ["approval by role `release`, except the person who started the run (label prod)"]
     _, out, _ = call("preview", path)
-    assert "asks first: approval by role release, not the starter (label prod)" in out
+    assert "asks first: approval by role `release`, except the person who started the run (label prod)" in out
     assert "people    a, s/b" in out
 
 
