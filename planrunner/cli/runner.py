@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from importlib import import_module
 from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,10 @@ from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, messages, terminal
-from planrunner.errors import NO_PLAN, OK, Denied, Hint, NextStep, NotFound, UsageError
+from planrunner.errors import NO_PLAN, OK, Denied, Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program
 from planrunner.machine.events import Entry
-from planrunner.safety.project import env_variables
+from planrunner.safety.project import env_variables, read_data
 from planrunner.safety.trust import why_outside
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import GithubProgress, PlainProgress, QuietProgress
@@ -205,7 +206,27 @@ def report(result: RunResult, as_json: bool) -> int:
         say(f"note: {warning}")
     if as_json:
         write_object(result)
+    _notify(result)
     return result.exit_code
+
+
+def _notify(result: RunResult) -> None:
+    """Send the notices that the project wants of its runs; what cannot be sent is said, and waits."""
+    root = str(result.state.environment.get("directory") or "")
+    settings = os.path.join(root, "planrunner.yaml")
+    if is_dry(result.state) or not os.path.lexists(settings) or why_outside(settings, find_project(None)):
+        return
+    try:
+        wanted = read_data(root).get("notify")
+        if not wanted:
+            return
+        send = import_module("planrunner.app.notices.outstanding").send_outstanding  # a run without it loads none of it
+        problems = send(wanted, root, result.state_dir, result.state.started_at or time(), say)
+    except PlanrunnerError as error:
+        problems = {"notify": error.message}
+    for name, problem in problems.items():
+        told = problem if problem.startswith(name) else f"{name}: {problem}"
+        say(f"note: a notice waits: {told}; send it: planrunner telemetry")
 
 
 def write_object(result: RunResult) -> None:

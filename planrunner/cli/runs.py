@@ -112,6 +112,7 @@ def digest_runs(ctx: click.Context, /, runs: tuple[str, ...], since: float | Non
 def prune_runs(ctx: click.Context, /, keep: int | None, older_than: float | None, dry_run: bool, as_json: bool) -> int:
     """Remove runs that have ended, with their events, plans, logs, notes and the artifacts that only they kept.
 
+    Artifacts go with their run, whatever their retention; --dry-run names those whose time is not over.
     A run that is running, waits, is paused, in doubt or being rolled back stays. `audit verify` counts the runs that
     were pruned. Give --keep, --older-than, or both.
     """

@@ -78,10 +78,19 @@ def collected(told: dict[str, Json]) -> Iterator[str]:
     yield f"{plural(told['kept'], 'content')} kept, {size_text(told['held'])}{young}"
 
 
+_NAMED = 20
+"""Artifacts that are named."""
+
+
 def pruned(told: dict[str, Json]) -> Iterator[str]:
     """What ``runs prune`` says."""
     done = "would be pruned" if told["dry_run"] else "pruned"
     freed = "" if told["dry_run"] else f", {size_text(told['freed'])} of logs and artifacts freed"
     yield f"{plural(len(told['pruned']), 'run')} {done}, {plural(told['events'], 'event')}{freed}"
+    if refs := told["artifacts"]:
+        more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
+        shown = ", ".join(ref_text(ref) for ref in refs[:_NAMED])
+        verb = "would go" if told["dry_run"] else "went"
+        yield f"  with them {verb} {plural(len(refs), 'artifact')} whose retention has not ended: {shown}{more}"
     for each in told["spared"]:
         yield f"  {each['run_id']} stays: {harmless(each['why'])}"

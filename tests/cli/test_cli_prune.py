@@ -104,3 +104,13 @@ def test_what_a_pruning_that_was_cut_off_left_behind_goes_with_the_next(run, thr
     (left / "a.1.log").write_text("hello\n")
     assert json.loads(run("runs", "prune", "--keep", "1", "--json").out)["freed"] == 6
     assert not left.exists()
+
+
+def test_artifacts_whose_time_is_not_over_are_named_before_they_go_with_their_run(run, plan):
+    tasks = "  - {id: a, run: 'echo x > o.txt; echo y > p.txt', timeout: 1m, artifacts: [o.txt, {path: p.txt, retention: run}]}\n"
+    name = plan("plan: k\ntasks:\n" + tasks)
+    assert run("exec", name).code == 0
+    before = run("runs", "prune", "--keep", "0", "--dry-run")
+    assert "with them would go 1 artifact whose retention has not ended: k/a/o.txt@1\n" in before.out
+    assert run("runs", "prune", "--keep", "0", "--dry-run", "--json").data["artifacts"] == ["k/a/o.txt@1"]
+    assert "with them went 1 artifact" in run("runs", "prune", "--keep", "0").out

@@ -8,7 +8,7 @@ import shutil
 import time
 from typing import Any
 
-from planrunner.app.history.artifacts import GRACE, collected
+from planrunner.app.history.artifacts import GRACE, collected, default_retention, versions
 from planrunner.app.history.state import stored_state
 from planrunner.caller import principal
 from planrunner.errors import PlanrunnerError, StorageFailed
@@ -31,7 +31,8 @@ def prune(
 ) -> dict[str, Json]:
     """Remove the runs that are not among the ``keep`` newest and that ended more than ``older_than`` seconds ago, as
     far as either is given; ``dry_run`` only looks. Gives their ids, how many events they had, the bytes of files that
-    went, and the runs among them that are ``spared``, each with the reason.
+    went, the versions of ``artifacts`` that were to be kept and go with their runs, and the runs among them that are
+    ``spared``, each with the reason.
 
     Raises NotFound where there are no runs, StorageFailed, RecordMismatch for a place that came from elsewhere.
     """
@@ -42,6 +43,7 @@ def prune(
     spared: list[dict[str, str]] = []
     parents: set[str] = set()
     try:
+        kept = [version for version in versions(journal, default_retention(state_dir)) if not version.over]
         before = math.inf if older_than is None else time.time() - older_than
         for place, row in enumerate(journal.runs(_ALL)):  # the newest first: a fork comes before what it came from
             if not row.status:
@@ -71,7 +73,9 @@ def prune(
     if not dry_run and os.path.isdir(os.path.join(state_dir, "artifacts")):
         freed += collected(state, GRACE).freed
     runs, events = [row.run for row in gone], sum(row.last_seq for row in gone)
-    return {"pruned": runs, "events": events, "freed": freed, "spared": spared, "dry_run": dry_run}
+    artifacts = [version.ref for version in kept if version.run in runs]
+    told: dict[str, Json] = {"pruned": runs, "events": events, "freed": freed}
+    return {**told, "artifacts": artifacts, "spared": spared, "dry_run": dry_run}
 
 
 def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:

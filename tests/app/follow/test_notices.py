@@ -174,3 +174,23 @@ def test_apprise_delivers_what_its_address_says(
 def test_settings_are_checked(project: Path, text: str, finding: str) -> None:
     (project / "planrunner.yaml").write_text(textwrap.dedent(text) + "\n")
     assert finding in planrunner(project, "lint", "planrunner.yaml").stdout
+
+
+def test_exec_sends_at_its_end_what_a_webhook_wants_of_its_run(project: Path, run: Run, hook: Receiver) -> None:
+    run("fails")
+    settle(project, webhook(hook), "{on: [failed], terminal: true}")
+    ran = planrunner(project, "exec", "fails.yaml", "--unattended", "--progress", "quiet", HOOK_SECRET=SECRET)
+    assert ran.returncode == 1, ran.stderr
+    assert [each["type"] for each in told(hook)] == ["run.failed"], "and nothing of the run before"
+    once(project)
+    assert len(told(hook)) == 1
+
+
+def test_exec_says_that_a_notice_waits_which_it_cannot_send(project: Path) -> None:
+    settle(project, "{webhook: {url: 'http://127.0.0.1:9/in', secret_env: HOOK_SECRET}}")
+    ran = planrunner(project, "exec", "quick.yaml", HOOK_SECRET=SECRET)
+    assert ran.returncode == 0, ran.stderr
+    assert "note: a notice waits: notify webhook" in ran.stderr
+    assert "planrunner telemetry" in ran.stderr
+    unset = planrunner(project, "exec", "quick.yaml")
+    assert (unset.returncode, "`notify` needs the variable `HOOK_SECRET`" in unset.stderr) == (0, True)
