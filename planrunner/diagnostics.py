@@ -169,6 +169,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN610", "missing-gate", "warning", "work that people decide about, without a gate before it"),
     ("PLAN611", "approval-without-effect", "error", "a gate whose rejection stops nothing"),
     ("PLAN612", "idle-window", "warning", "a review window whose gates never wait together"),
+    ("PLAN616", "literal-path", "warning", "a parameter of a webhook trigger that looks like a path into the body"),
     ("PLAN619", "misspelt-label", "warning", "a label that is nearly one for which people are asked"),
     ("PLAN620", "option-without-way", "warning", "an option of a decision that leads nowhere, where others lead on"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),

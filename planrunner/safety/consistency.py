@@ -302,6 +302,19 @@ def _trigger(name: str, body: Node, known: dict[str, Names], directory: str) -> 
     webhook = _value(body, "webhook")
     if webhook is not None:
         yield from _named(whose, _value(webhook, "secret"), "provider_credentials", known)
+        yield from _literal_paths(whose, _value(body, "params"))
+
+
+_PATH_OF_BODY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+def _literal_paths(whose: str, params: Node | None) -> Iterator[Diagnostic]:
+    """Parameters of a trigger with a webhook that look as if they were to be taken from the body."""
+    for key, node in params.entries if isinstance(params, Mapping) else ():
+        if isinstance(node, Scalar) and isinstance(node.value, str) and _PATH_OF_BODY.fullmatch(node.value):
+            told = f"{whose} gives each run the text `{node.value}` as `{key.value}`"
+            entry = f"{{params: {{{key.value}: {node.value}}}}}"
+            yield Diagnostic("PLAN616", told, node.span, help=f"to take it from the body: `webhook: {entry}`")
 
 
 def _plan(whose: str, node: Node | None, directory: str) -> Iterator[Diagnostic]:

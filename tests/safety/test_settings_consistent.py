@@ -111,6 +111,7 @@ provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
         ("30 2 * * 1-5", "30 2 * * 5-1", "PLAN006", "30 2 * * 5-1", "write `5-7,1`"),
         ("Europe/Berlin", "Europe/Berln", "PLAN006", "Europe/Berln", "is not a time zone"),
         ("secret: key", "secret: kye", "PLAN841", "kye", "the trigger `push` names the credential `kye`"),
+        ("1m, params: {ref: head.ref}}}", "1m}, params: {ref: head.ref, v: v1.2}}", "PLAN616", "head.ref", "gives each run the text `head.ref` as `ref`"),
         ("settle: 2s}", "settle: 2s, missed: all}", "PLAN009", "missed", "the trigger `docs` has no `cron`"),
         ("missed: all,", "missed: all, settle: 2s,", "PLAN009", "settle", "the trigger `nightly` has no `watch`"),
         ("missed: all,", "missed: all, watch: x,", "PLAN009", "watch", "the trigger `nightly` has `cron` already"),

@@ -18,7 +18,7 @@ from planrunner.source import Source
 from planrunner.views.findings import rule_url
 
 HEADINGS = ["What", "Why it matters", "Bad", "Good", "When to ignore"]
-OF_THE_SETTINGS = {code for code in RULES if code.startswith("PLAN84")}
+OF_THE_SETTINGS = {code for code in RULES if code.startswith("PLAN84") or code == "PLAN616"}
 """What they show are files of a project's settings, not plans."""
 WITHOUT_A_BAD_PLAN = {"PLAN011", "PLAN012", "PLAN112", "PLAN506", "PLAN607"}
 
