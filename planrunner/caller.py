@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -42,6 +42,10 @@ class Workspace(NamedTuple):
     profile: str | None = None
 
 
+Asking = Callable[[], Collection[int] | None]
+"""Gives the processes that ask for something; None where they cannot be told, as for one that is gone."""
+
+_asking: ContextVar[Asking] = ContextVar("asking")
 _principal: ContextVar[Principal] = ContextVar("principal")
 _workspace: ContextVar[Workspace] = ContextVar("workspace")
 
@@ -66,6 +70,23 @@ def acting(who: Principal, where: Workspace) -> Iterator[None]:
     finally:
         _principal.reset(before[0])
         _workspace.reset(before[1])
+
+
+@contextmanager
+def asked_by(asking: Asking) -> Iterator[None]:
+    """Let what is done inside be asked for by other processes than this one."""
+    before = _asking.set(asking)
+    try:
+        yield
+    finally:
+        _asking.reset(before)
+
+
+def asking_processes() -> Collection[int] | None:
+    """The processes that ask for what is done: this one where no door said anything else. None where they cannot be
+    told."""
+    asking = _asking.get(None)
+    return (os.getpid(),) if asking is None else asking()
 
 
 def keep_profile(name: str) -> None:

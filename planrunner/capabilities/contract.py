@@ -41,6 +41,10 @@ class Log(Protocol):
         """What the attempt is known to have used so far."""
 
 
+BY_MODEL = "what a model chose"
+"""What a call is said to run whose command or code a model chose."""
+
+
 class Call(NamedTuple):
     """One attempt of one task, with every template rendered.
 
@@ -84,7 +88,7 @@ class Call(NamedTuple):
     whatever does not record tests."""
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
-    may run it. Empty without one."""
+    may run it. ``BY_MODEL`` where a model chose what the call runs. Empty without one."""
     purpose: Literal["act", "undo"] = "act"
     outside: str = ""
     """Why what the call writes is text from outside, in words; empty where nothing tells that it is."""

@@ -32,6 +32,12 @@ REFUSALS: dict[str, Refusal] = {
         "name is the section and its list",
         "The message has the line; the strictest level counts.",
     ),
+    "run.person": Refusal(
+        "what people alone may do, to a process that a run started: deciding gates, budgets, tasks in doubt and plans "
+        "of runs, trusting plans and plugins, creating tokens, accepting a journal, vouching for what is remembered, "
+        "setting policy and sandbox aside",
+        "Do it in a terminal of your own, outside the run.",
+    ),
     "sandbox": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
     "sandbox.*": Refusal(
         "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."

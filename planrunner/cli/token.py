@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from planrunner.app.people.tokens import created_document, token_lines, tokens_document
+from planrunner.app.people.tokens import create, created_document, token_lines, tokens_document
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Duration, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import OK
-from planrunner.safety.tokens import SCOPES, Token, make_token, revoke_token, tokens
+from planrunner.safety.tokens import SCOPES, Token, revoke_token, tokens
 
 
 @click.group("token", cls=CommandGroup)
@@ -51,7 +51,7 @@ def create_token(ctx: click.Context, /, name: str, expires: float | None, as_jso
     Scopes: `read` looks; `run` starts and steers runs and writes plans; `decide` answers gates; `admin` does all.
     """
     until = None if expires is None else time.time() + expires
-    made, text = make_token(Token("", name, "", may["scopes"], may["roles"], may["projects"], expires=until))
+    made, text = create(Token("", name, "", may["scopes"], may["roles"], may["projects"], expires=until))
     if as_json:
         print_document(created_document(made, text))
         return OK

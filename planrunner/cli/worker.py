@@ -10,6 +10,7 @@ from functools import partial
 
 import click
 
+from planrunner.ancestry import RunnerMark, adopt_orphans, mark_for_good
 from planrunner.app.follow.reporting import reported
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import OPEN
@@ -19,6 +20,7 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.runner import lay_environment, say
 from planrunner.errors import OK, PlanrunnerError
 from planrunner.escapes import harmless
+from planrunner.journal.chain import data_folder
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.process import share_process, stopped_by_signals
 
@@ -44,10 +46,14 @@ def worker_command(ctx: click.Context, /, until_empty: bool, until_waiting: bool
     share_process()
     lay_environment(given)
     root, state = find_project(None), find_state(None, given.state)
+    mark = RunnerMark(state, data_folder())
+    mark_for_good()
+    adopt_orphans()
     stopped = stopped_by_signals()
     has_work = partial(_has_work, state, until_waiting)
     while _work(root, state, stopped, has_work if until_empty or until_waiting else None):
         continue  # something was queued by a process that still saw this worker
+    mark.close()
     return OK
 
 

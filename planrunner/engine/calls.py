@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.contract import Call, Failure
+from planrunner.capabilities.contract import BY_MODEL, Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.marks import source
 from planrunner.jsontext import stable_json
@@ -23,6 +23,7 @@ from planrunner.machine.gates import approved
 from planrunner.machine.graph import Frame
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
+from planrunner.plan.agents import is_chosen
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Output, Task
 from planrunner.plan.templates import holds_template, references, render
@@ -157,7 +158,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
         ready=text_of(rendered(task.ready, scope)) if task.ready else "",
         approved=approved(state, start.number) if task.uses == "python.run" else (),
         completed=_completed(state, start.number) if task.uses == "kb.claim" else {},
-        made=_taint().made(state, start.number) if state.foreign else "",
+        made=_made(state, task, start.number),
         purpose="undo" if undoes else "act",
         outside="" if undoes else source(state, start.number),
     )
@@ -173,6 +174,13 @@ def _command(task: Task) -> str:
     if task.run is None:
         return task.uses
     return task.run if isinstance(task.run, str) else " ".join(task.run)
+
+
+def _made(state: State, task: Task, number: int) -> str:
+    """What a call may run that was made while the run went on and that no person has seen."""
+    if is_chosen(task):
+        return BY_MODEL
+    return _taint().made(state, number) if state.foreign else ""
 
 
 def _taint() -> ModuleType:

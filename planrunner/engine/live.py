@@ -10,6 +10,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any, assert_never
 
+from planrunner.ancestry import RunnerMark
 from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import INTERRUPTED, settled
 from planrunner.engine.background import Background
@@ -38,6 +39,7 @@ from planrunner.engine.processes import left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
 from planrunner.errors import StorageFailed
+from planrunner.journal.chain import data_folder
 from planrunner.machine.events import Event, Outcome, StopRequested
 from planrunner.redaction import Redactor
 
@@ -69,6 +71,7 @@ class LiveEffects:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
+        self._mark = RunnerMark(settings.state_dir, data_folder())
         self._thread = 0
         self.redactor: Redactor | None = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
@@ -288,3 +291,5 @@ class LiveEffects:
         self._signals.close()
         self._resources.supervisor.close()
         self._resources.poller.close()
+        if not self._settings.own_process:  # else what a task has left stays below this process to its end
+            self._mark.close()

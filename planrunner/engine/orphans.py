@@ -8,65 +8,27 @@ descendant of the task, or as an orphan handed to this process when it has becom
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from planrunner.ancestry import Seen, children, content, look
 from planrunner.engine.poller import uptime
 from planrunner.escapes import escaped
 
-_PR_SET_CHILD_SUBREAPER = 36
 _FEW = 30
-
-
-class Seen(NamedTuple):
-    """A line of the process table; ``state`` is the letter of ``/proc/PID/stat`` (Z: ended and not yet reaped)."""
-
-    pid: int
-    state: str
-    parent: int
-    group: int
-    session: int
 
 
 def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def look(pid: int) -> Seen | None:
-    """The entry of a process, or None when it is gone."""
-    text = _read(f"/proc/{pid}/stat")
-    end = text.rfind(b")")  # the name in parentheses may hold anything, parentheses included
-    fields = text[end + 2 :].split(None, 4)
-    if end < 0 or len(fields) < 4:
-        return None
-    return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]))
-
-
 def carries(pid: int, *markers: bytes) -> bool:
     """Whether the process started with each of the environment entries ``markers`` (``NAME=value``)."""
-    variables = _read(f"/proc/{pid}/environ").split(b"\0")
+    variables = content(f"/proc/{pid}/environ").split(b"\0")
     return all(marker in variables for marker in markers)
-
-
-def _read(path: str) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        parts = []
-        while part := os.read(handle, 65536):
-            parts.append(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(handle)
 
 
 def carriers(*markers: bytes, among: Iterable[int] | None = None) -> list[int]:
@@ -132,12 +94,12 @@ def members(leader: int) -> list[int]:
 
 def name_of(pid: int) -> str:
     """The name of the program of a process, as the kernel keeps it; empty when it is gone."""
-    return escaped(_read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip())
+    return escaped(content(f"/proc/{pid}/comm").decode("utf-8", "replace").strip())
 
 
 def marks(pid: int) -> dict[str, str]:
     """The variables of planrunner with which a process was started."""
-    pairs = [entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0")]
+    pairs = [entry.partition(b"=") for entry in content(f"/proc/{pid}/environ").split(b"\0")]
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name.startswith(b"PLANRUNNER_")}
 
 
@@ -181,27 +143,8 @@ def since(first: int) -> list[int]:
 
 def _newest() -> int:
     """The number that was given out last, 0 where the kernel does not tell."""
-    words = _read("/proc/loadavg").split()
+    words = content("/proc/loadavg").split()
     return int(words[-1]) if words else 0
-
-
-def children() -> list[int]:
-    """Direct children of this process, adopted ones included; empty where the kernel does not list them."""
-    numbers: list[int] = []
-    threads = os.listdir("/proc/self/task") if _thread._count() else [str(os.getpid())]
-    for thread in threads:
-        numbers.extend(map(int, _read(f"/proc/self/task/{thread}/children").split()))
-    return numbers
-
-
-def become_subreaper() -> bool:
-    """Have the kernel hand orphaned descendants to this process rather than to init; False where it refuses."""
-    try:
-        import ctypes  # late: costs more than a short run may spend
-
-        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (ImportError, OSError, AttributeError):
-        return False
 
 
 def adopted(known: Iterable[int]) -> list[Seen]:

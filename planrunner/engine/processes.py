@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from planrunner.ancestry import become_subreaper
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import orphans
 from planrunner.engine.orphans import Descent
@@ -174,7 +175,7 @@ def _above_standard_descriptors() -> int:
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""
 SETTLED = 0.03
-"""Seconds that a process runs on before this one becomes a subreaper."""
+"""Seconds that a process runs on before orphans are looked after."""
 GRACE = 2.0
 """Seconds from TERM to KILL where nothing else is said."""
 PATIENCE = 1.0
@@ -265,9 +266,9 @@ class Supervisor:
         self._young: list[Process] = []
         self._spare: tuple[int, int, int, int] | None = None
         self._first = 0
-        self._adopts = adopts
-        self._subreaper = False
-        self._descent: Descent | None = None
+        self._adopts = adopts and become_subreaper()  # before anything can be let go of
+        self._looks_after = False
+        self._descent = Descent()
 
     def start(self, launch: Launch) -> Process:
         """Start a process; raises SpawnFailed with the reason when it cannot be started."""
@@ -320,16 +321,14 @@ class Supervisor:
             if now - process.started >= YOUNG:
                 self._poller.watch(process.out, partial(self._readable, process, "stdout"))
                 self._poller.watch(process.err, partial(self._readable, process, "stderr"))
-                if self._adopts and not self._subreaper:
+                if self._adopts and not self._looks_after:
                     self._poller.after(SETTLED, partial(self._settle, process))
         if self._young:
             self._poller.after(YOUNG, self._watch_pipes)
 
     def _settle(self, process: Process) -> None:
         """Something runs for so long that looking after orphans is worth its price."""
-        if process.pidfd >= 0 and not self._subreaper:
-            self._descent = Descent()
-            self._subreaper = orphans.become_subreaper()
+        self._looks_after = self._looks_after or process.pidfd >= 0
 
     # Output
 
@@ -413,12 +412,12 @@ class Supervisor:
             self._sweep(process)
 
     def _left_orphans(self) -> bool:
-        return self._subreaper and bool(orphans.adopted((*self.running, *self.beside())))
+        return self._looks_after and bool(orphans.adopted((*self.running, *self.beside())))
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
         left = orphans.end_carriers(*process.markers, names=process.left)
-        if self._subreaper:
+        if self._looks_after:
             left += self._sweep_adopted(process)
         process.looks += 1
         if left and (process.looks < LOOKS or time.monotonic() < process.deadline):
@@ -434,7 +433,7 @@ class Supervisor:
         if self.foreign_children:
             return 0
         orphans.reap(adopted)
-        if not process.forced or self._descent is None:
+        if not process.forced:
             return 0
         going_on = [one.began for one in self.running.values() if not one.forced]
         doomed = self._descent.is_doomed
@@ -451,7 +450,7 @@ class Supervisor:
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
-        if self._descent is not None and not process.forced:
+        if not process.forced:
             self._descent.ended_well(process.began)
         process.launch.done(process.exit())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.caller import workspace
-from planrunner.capabilities.contract import Call, Failure, basic_environment
+from planrunner.capabilities.contract import BY_MODEL, Call, Failure, basic_environment
 from planrunner.capabilities.files.scope import BRANCHES, ground_of, tree_of
 from planrunner.capabilities.http.guard import Guard
 from planrunner.engine.attempts import named
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
 _OWN = OWN.partition("/")[0]
 _STREAMS = 3
 """Standard input, output and error come before the descriptors that a process is given."""
+_SHUT_OUT = re.compile(
+    r"read-only file system|permission denied|operation not permitted|network is unreachable|name resolution"
+    r"|could not resolve|name or service not known|nodename nor servname",
+    re.IGNORECASE,
+)
+"""What programs say of a sandbox."""
 _FAILED = ("sandbox:", "bwrap:")
 
 
@@ -100,6 +107,11 @@ def _branch(root: str, here: str) -> Branch:
 def _way_out(made: str) -> str:
     """Why a call is shut in that would not be without code that was made while the run went on, and what lets it
     out."""
+    if made == BY_MODEL:
+        return (
+            "it is confined because a model chose it; `policy: {sandbox: {network: true}}` of the task or its agent "
+            "opens the network, `policy: {sandbox: none}` lets it out"
+        )
     return (
         f"it is confined because it may run `{made}`, which was made during the run and not reviewed; to let it "
         "out, put a gate with that as evidence before it, or add `policy: {sandbox: none}` to the task"
@@ -215,9 +227,15 @@ class Shut:
             outcome = outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
         elif outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
             outcome = outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
-        elif outcome.failure == "logic" and (made := self._keeper.confinement.made):
+        elif outcome.failure == "logic" and _is_due_to(outcome, made := self._keeper.confinement.made):
             outcome = outcome._replace(message=f"{outcome.message}; {_way_out(made)}")
         return named(outcome, self._prepared.tally.rows())
+
+
+def _is_due_to(outcome: Outcome, made: str) -> bool:
+    """Whether a failure is told to be one of a command that is shut in for the sake of what was ``made``: of what a
+    model chose only where it looks like it, since checks that fail are what models work on."""
+    return bool(made) and (made != BY_MODEL or _SHUT_OUT.search(outcome.stderr + outcome.stdout) is not None)
 
 
 def start(

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from planrunner.frozen import EMPTY
-from planrunner.plan.model import Capability
+from planrunner.plan.model import Capability, Task
 from planrunner.plan.nearest import meant, nearest
 
 Json = Any
@@ -27,6 +27,10 @@ UNNAMED = "agent"
 """What an agent is called that its task describes itself."""
 OF_A_CONVERSATION = ("transcript", "usage", "rounds")
 """Outputs of every task of an agent, which say nothing about its work and which no answer can give."""
+CHOSEN = "{{ call.arguments.command }}"
+"""The script of a shell that an agent has as a tool: the model chooses it."""
+_ARGUMENT = "{{ call.arguments."
+_RUNS_CODE = frozenset({"python.run", "python.write_tests"})
 ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"
@@ -267,3 +271,10 @@ def _short(given: Json, at: str) -> dict[str, Json]:
     if isinstance(given, dict):
         return given if _is_written_out(given) else _object(given, f"{at}.")
     raise Unreadable(f"`{at}` has no type: write a word such as string, a list of one such as [string], or a mapping")
+
+
+def is_chosen(task: Task) -> bool:
+    """Whether a task is the call of a tool whose command or code a model chooses."""
+    if task.uses in _RUNS_CODE:
+        return any(isinstance(given, str) and given.startswith(_ARGUMENT) for given in (task.inputs or {}).values())
+    return task.run == CHOSEN

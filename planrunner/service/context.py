@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 
-from planrunner.caller import Principal, Workspace, acting, workspace
+from planrunner.caller import Asking, Principal, Workspace, acting, asked_by, workspace
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.plan.nearest import nearest
@@ -67,13 +67,15 @@ def _project(root: str, state: str, others: Sequence[Project]) -> Project:
 
 class Visitor(NamedTuple):
     """Who asks. ``scopes`` are what they may do, ``projects`` where (None: in all). ``token`` is the id of the token,
-    empty for the account of the process; ``form`` is what forms made for this visitor send back."""
+    empty for the account of the process; ``form`` is what forms made for this visitor send back; ``asking`` gives the
+    processes of this machine that have the connection."""
 
     principal: Principal
     scopes: frozenset[Scope]
     projects: frozenset[str] | None = None
     token: str = ""
     form: str = ""
+    asking: Asking | None = None
 
     def sees(self, project: str) -> bool:
         """Whether a project is there for this visitor."""
@@ -171,10 +173,14 @@ HereForm = Annotated[Form, Depends(the_form)]
 """The form that was sent, checked."""
 
 
+def _this_process() -> tuple[int, ...]:
+    return (os.getpid(),)
+
+
 @contextmanager
 def behalf(visitor: Visitor, project: Project) -> Iterator[None]:
     """Let use cases act for the visitor in the project, in this thread."""
-    with acting(visitor.principal, project.place):
+    with acting(visitor.principal, project.place), asked_by(visitor.asking or _this_process):
         yield
 
 

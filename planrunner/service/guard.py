@@ -109,7 +109,7 @@ class Guard:
             self._take(f"open {client[0]}")
             query = scope["query_string"].decode("latin-1")
             raise self._access.unknown(path, query, headers)
-        scope["visitor"] = visitor
+        scope["visitor"] = visitor = visitor._replace(asking=scope.get("state", {}).get("asking"))
         return self._take(visitor.token or visitor.principal.name)
 
     @contextmanager

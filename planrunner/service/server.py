@@ -15,7 +15,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from planrunner.ancestry import RunnerMark, adopt_orphans, mark_for_good
 from planrunner.errors import UsageError
+from planrunner.journal.chain import data_folder
 from planrunner.process import share_process
 from planrunner.safety.tokens import tokens
 from planrunner.service.access import Access
@@ -25,7 +27,7 @@ from planrunner.service.control import Control
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.idempotency import Idempotency
 from planrunner.service.logs import Log, Logged
-from planrunner.service.peers import user_of
+from planrunner.service.peers import processes_of, user_of
 from planrunner.service.reports import Reports, Told
 
 HEAD_SECONDS = 15.0
@@ -73,6 +75,9 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
 def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None], log: Log) -> None:
     """Serve until SIGTERM or SIGINT. ``ready`` is called once requests are answered."""
     share_process()
+    marks = [RunnerMark(project.state, data_folder()) for project in projects]
+    mark_for_good()
+    adopt_orphans()
     log.take_over()
     access = Access(f"planrunner-{place.socket.getsockname()[1]}", os.geteuid() if place.is_local else None)
     app = make_app(projects)
@@ -107,6 +112,8 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
         control.close()
         reports.close()
         app.state.followers.close()
+        for mark in marks:
+            mark.close()
 
 
 def _say(line: str) -> None:
@@ -140,12 +147,17 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         self.app_state = {**self.app_state, "abort": transport.abort, "user": functools.cache(self._user)}
+        self.app_state["asking"] = self._asking
         super().connection_made(transport)
         self._watch()
 
     def _user(self) -> int | None:
         """Whose process connected, asked once: it takes milliseconds on a machine with many connections."""
         return user_of(self.client or ("", 0), self.server)
+
+    def _asking(self) -> list[int] | None:
+        """The processes of this machine that have the other end, looked for each time: connections are handed on."""
+        return processes_of(self.client or ("", 0), self.server)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

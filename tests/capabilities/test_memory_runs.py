@@ -188,8 +188,9 @@ def test_only_a_person_vouches_and_no_task_in_the_name_of_one(project: Project) 
     assert "PLAN811" not in found
     got = project.run(get("word"))["get"]
     assert (got["vouched"], got["trusted"], got["source"]["kind"]) == ("hello", True, "person")
-    refused = project.call("memory", "put", "word", "x", "--trusted", PLANRUNNER_RUN_ID="R1")
-    assert refused.returncode != 0 and "cannot vouch" in refused.stderr
+    run = json.loads(project.call("runs", "--json").stdout)["runs"][0]["run_id"]
+    refused = project.call("memory", "put", "word", "x", "--trusted", PLANRUNNER_RUN_ID=run)
+    assert refused.returncode == 12 and "may not vouch for what is remembered" in refused.stderr
     project.run(put("word", "bye"))
     assert project.run(get("word"))["get"]["vouched"] is None
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
+from planrunner.app.people.persons import require_person
 from planrunner.caller import principal
 from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
 from planrunner.escapes import escaped
@@ -48,8 +49,9 @@ def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Ver
 
 def accept(run: str | None, state: str | None, because: str) -> Verdict:
     """Take the journal, or one run, as it stands from now on; what was found and ``because`` are kept. Raises NotFound,
-    RunHeld, StorageFailed."""
+    RunHeld, StorageFailed, Denied where a run asks."""
     directory = _directory(state)
+    require_person("audit", directory)
     said = {
         "at": time.time(),
         "by": principal().name,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
+from planrunner.app.people.persons import require_person
 from planrunner.app.proof.envelope import KnownPlan
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.runs.setup import ReadyPlan, environment_of, linked_files, prepare_plan
@@ -160,6 +161,8 @@ def admit(
 ) -> tuple[ReadyPlan, dict[str, Json]]:
     """The plan, and what the record of its run says of why it is trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
+    if request.beyond:
+        require_person("trust")
     ready = ready or read_uncached(request.path, registry)
     strange = why_foreign(request.path, ready) or marked_file(request.path, ready)[0]
     if not request.digest and not strange and rule_for("inside") == "allow":
@@ -225,12 +228,15 @@ def _by(request: AdmissionRequest, review: Review, rule: str, missing: list[dict
         if request.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
             message = f"`{request.path}` is not what was trusted: its digest is {found['digest']}, not {request.digest}"
             raise _no(message, Hint("look at what it may do now: ", NextStep("trust", request.path)), request.path)
+        require_person("trust")
         return "digest"
     if rule == "allow" and not missing:
         return "policy"
     if found["trusted"] == "trusted":
         return "store"
     answer = request.ask(found) if request.ask is not None else "unasked"
+    if answer in ("once", "always"):
+        require_person("trust")
     if answer == "always":
         trust.trust(request.path, review.text, "plan")
     if answer not in ("once", "always"):
@@ -292,7 +298,8 @@ def _written(place: str) -> list[str]:
 
 
 def trust_plan(path: str, plan: Review) -> None:
-    """Let exactly this plan run from now on. Raises StorageFailed."""
+    """Let exactly this plan run from now on. Raises Denied where a run asks, StorageFailed."""
+    require_person("trust")
     trust.trust(path, plan.text, "plan")
 
 
@@ -310,8 +317,9 @@ def project_object(path: str) -> dict[str, Json]:
 
 
 def trust_project(path: str) -> None:
-    """Let the plans of a project run from anywhere, as long as its settings stay what they are. Raises
-    StorageFailed."""
+    """Let the plans of a project run from anywhere, as long as its settings stay what they are. Raises Denied where a
+    run asks, StorageFailed."""
+    require_person("trust")
     trust.trust(path, settings_text(os.path.realpath(path)), "project")
 
 

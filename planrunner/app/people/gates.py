@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import stored_state
+from planrunner.app.people.persons import require_person
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.caller import Principal, principal
@@ -283,10 +284,12 @@ class Ballots:
     own, and answered in the course of the run."""
 
     def __init__(self, state: str | None) -> None:
-        self._journal = open_journal(find_state(None, state))
+        self._state = find_state(None, state)
+        self._journal = open_journal(self._state)
 
     def post(self, run_id: str, body: dict[str, Json], kind: str = "vote") -> int:
-        """Leave a vote, or what is said about a budget; its number."""
+        """Leave a vote, or what is said about a budget; its number. Raises Denied where a run asks."""
+        require_person(kind, self._state)
         return self._journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
 
     def answered(self, number: int) -> Answer | None:

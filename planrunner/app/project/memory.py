@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner import caller
+from planrunner.app.people.persons import require_person
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.chain import data_folder
 from planrunner.journal.stores import open_journal
@@ -64,9 +64,9 @@ def got(layer: Layer, key: str) -> Entry:
 
 
 def put(layer: Layer, key: str, value: Json, tags: Iterable[str], trusted: bool) -> Entry:
-    """Remember a value as a person. Raises UsageError where a task of a run would vouch for it."""
-    if trusted and os.environ.get("PLANRUNNER_RUN_ID"):
-        raise UsageError("a task of a run cannot vouch for what it remembers", "leave `--trusted` out")
+    """Remember a value as a person. Raises Denied where a process of a run would vouch for it."""
+    if trusted:
+        require_person("memory", find_state(None, None))
     source = Source("person", caller.principal().name)
     kept = layer.put(Entry(key, value, tuple(tags), source, trusted), _mark()).after
     assert kept is not None

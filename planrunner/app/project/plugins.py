@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import planrunner
 from planrunner import __version__
+from planrunner.app.people.persons import require_person
 from planrunner.app.runs.setup import check_project
 from planrunner.capabilities import builtin
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
@@ -119,7 +120,8 @@ def examine(path: str) -> ReviewedFile:
 
 
 def trust_file(examined: ReviewedFile) -> None:
-    """Trust exactly the text that was examined. Raises StorageFailed."""
+    """Trust exactly the text that was examined. Raises Denied where a run asks, StorageFailed."""
+    require_person("plugin")
     trust.trust(examined.file.path, examined.file.text)
 
 

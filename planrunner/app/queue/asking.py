@@ -12,6 +12,7 @@ from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
+from planrunner.app.people.persons import require_person
 from planrunner.app.queue.bell import ring
 from planrunner.app.queue.items import Act, Item, Overview, Pause, Status
 from planrunner.app.queue.lease import worker_of
@@ -53,6 +54,8 @@ def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "",
     request = request._replace(plan=path, preview=_absolute(request.preview, here))
     state = find_state(path, request.state)
     asked = asked or _digest(request, priority)
+    if request.unconfined:
+        require_person("sandbox", state)
     with Store(state) as store:
         if key and (known := store.with_key(key, asked)):
             return known
@@ -89,6 +92,8 @@ def take_up(
     where there is nothing to do, RunHeld for a run that is acted on, StorageFailed."""
     there = find_state(None, state)
     wanted = dict(arguments or {})
+    if wanted.get("settle"):
+        require_person("settle", there)
     with closing(open_journal(there, readonly=True)) as journal:
         row = journal.run(journal.find_run(run))
         journal.check_free(row.run)

@@ -18,7 +18,7 @@ from planrunner.app.queue.parked import Parked
 from planrunner.app.queue.store import Store, Task
 from planrunner.app.runs.execute import RunResult, Silent
 from planrunner.app.runs.host import MOST, Host
-from planrunner.caller import acting
+from planrunner.caller import acting, asked_by
 from planrunner.errors import INTERNAL, TERMINATED, PlanrunnerError, RunHeld, StorageFailed, UsageError
 from planrunner.journal.process_leases import ProcessLease
 from planrunner.machine.decide import next_time
@@ -360,7 +360,7 @@ class Turns:
             return
         try:
             slot = Slot()
-            with acting(item.by, task.where):
+            with acting(item.by, task.where), asked_by(_seen_at_the_door):
                 run = self._host.act(act_for(task, self.store), slot)
         except PlanrunnerError as error:
             self._over(task, None, error)
@@ -375,6 +375,11 @@ class Turns:
 
 def _silent(change: Change) -> None:
     """For a worker that nothing listens to."""
+
+
+def _seen_at_the_door() -> tuple[int, ...]:
+    """Who asked for what stands in the queue was looked at when it was put there."""
+    return ()
 
 
 _OVER: dict[str, Status] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}

@@ -8,6 +8,7 @@ from contextlib import closing
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planrunner.app.people.persons import PERSON_ONLY, require_person
 from planrunner.app.runs.setup import keep_profile
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
@@ -89,13 +90,15 @@ def steer(
     """Ask something of a run (``wanted`` is ``last``, an id or the start of one) and wait for the answer.
 
     ``kind`` and ``body`` are those of a rule in ``machine.requests``; ``tell`` is given one sentence when the answer
-    does not come at once. Raises NotFound, UsageError for a run that has
+    does not come at once. Raises NotFound, Denied for what people alone may ask, UsageError for a run that has
     ended, RunHeld when its holder does not answer in time (the request stays, and is answered when the run goes on),
     StorageFailed.
     """
     directory = find_state(None, state)
     if not journal_file(directory):
         raise NotFound(f"there are no runs in `{directory}`", START_ONE)
+    if kind in PERSON_ONLY:
+        require_person(kind, directory)
     journal = open_journal(directory)
     known = len(journal.notices)
     try:

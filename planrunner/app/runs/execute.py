@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
+from planrunner.ancestry import mark_for_good
+from planrunner.app.people.persons import require_person
 from planrunner.app.plans.tasks import select
 from planrunner.app.runs.deployment import deployment
 from planrunner.app.runs.doubts import left_alone
@@ -173,6 +175,8 @@ def execute(
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
     free = request.dry_run or request.vouched
+    if request.unconfined:
+        require_person("sandbox", state_dir)
     ready, noted = None, None
     if not free and why_outside(request.plan, find_project(None)):  # before anything that came with it is read
         ready, noted = _admitted(request, registry, None)
@@ -487,6 +491,8 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
     files are put back where the run works."""
     directory = directory_of(state)
     refuse_restoring(site.state_dir, state.run_id, directory)
+    if is_own_process():
+        mark_for_good()
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,

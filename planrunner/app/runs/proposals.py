@@ -9,6 +9,7 @@ from typing import Any
 
 from planrunner.app.history.show import look
 from planrunner.app.people.admission import rule_for
+from planrunner.app.people.persons import require_person
 from planrunner.app.plans.lint import registry
 from planrunner.app.runs.execute import RunResult, Watch, directory_of
 from planrunner.app.runs.resume import Manner, resume
@@ -70,6 +71,7 @@ def shown(proposal: Proposal, state_dir: str | None) -> Revision:
 def accept(run: str, digest: str, reason: str, state_dir: str | None) -> Revision:
     """Make the proposed plan the next revision, where it is the one of that digest. Raises as ``revise``,
     RecordMismatch for another digest, UsageError without a proposal."""
+    require_person("proposal", find_state(None, state_dir))
     proposal = open_proposal(run, state_dir)
     given = digest.removeprefix("sha256:")
     if len(given) < SHORTEST or not proposal.digest.removeprefix("sha256:").startswith(given):
@@ -82,6 +84,7 @@ def accept(run: str, digest: str, reason: str, state_dir: str | None) -> Revisio
 
 def decline(run: str, reason: str, state_dir: str | None) -> str:
     """Have a run keep its plan; gives its id. Raises RunHeld, UsageError without a proposal."""
+    require_person("proposal", find_state(None, state_dir))
     with closing(open_journal(find_state(None, state_dir))) as journal:
         run_id = journal.find_run(run)
         handle = journal.acquire(run_id)

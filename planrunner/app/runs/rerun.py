@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from planrunner.app.history.state import stored_state
+from planrunner.app.people.persons import require_person
 from planrunner.app.plans.tasks import task_number
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.execute import RunResult, Watch, directory_of
@@ -112,10 +113,12 @@ def rerun(request: RerunRequest, state_dir: str | None, watch: Watch, switch: St
     """Reset the tasks and drive the run until it ends or pauses, whatever its status; ``switch`` stops it from another
     thread.
 
-    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot be
-    re-run, StorageFailed, Fenced.
+    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, Denied where people alone may ask,
+    UsageError for tasks that cannot be re-run, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
+    if request.accepts_policy:
+        require_person("policy", find_state(None, state_dir))
 
     def following(state: State) -> list[Event]:
         check_project(directory_of(state))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from planrunner import __version__
 from planrunner.app.history.state import begun
 from planrunner.app.people.admission import check_again
+from planrunner.app.people.persons import require_person
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers, left_alone, with_more
 from planrunner.app.runs.execute import (
@@ -78,9 +79,13 @@ def resume(
     ``switch`` stops the run from another thread.
     Unattended, what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
     in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
-    a task that is not in doubt, StorageFailed, Fenced.
+    a task that is not in doubt, StorageFailed, Fenced. Raises Denied for what people alone may ask.
     """
     alone = left_alone() if manner.unattended else ()
+    state_dir = find_state(None, state)
+    for asked, act in ((settle, "settle"), (manner.accepts_policy, "policy"), (manner.unconfined, "sandbox")):
+        if asked:
+            require_person(act, state_dir)
 
     def following(found: State) -> list[Event]:
         if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
@@ -88,7 +93,6 @@ def resume(
         held = accepted(found, directory_of(found)) if manner.accepts_policy else ()
         return [*held, *alone, *answers(found, settle, principal().name), *with_more(found, principal().name)]
 
-    state_dir = find_state(None, state)
     with closing(journal_at(state_dir, False)) as journal:
         site = Site(journal, Registry(), state_dir, watch, manner.unconfined, switch)
         with acting(principal(), workspace()):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import Revisions, begun, stored_plan
 from planrunner.app.people.admission import Ask, require_trusted_links
+from planrunner.app.people.persons import require_person
 from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.tasks import widened
 from planrunner.app.runs import overrule
@@ -87,10 +88,12 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
     """Give a run its next revision; nothing is started.
 
     Raises NotFound; RunHeld while a process acts on the run; PlanInvalid and Denied for a plan that may not run, Denied
-    also where it overrules gates that the caller may not decide;
+    also where it overrules gates that the caller may not decide, and where a run asks;
     UsageError for parameters, for a plan of another name or project, and for a run that cannot be revised in its
     status; StorageFailed, Fenced.
     """
+    if not request.by:
+        require_person("revise", find_state(None, state_dir))
     with closing(open_journal(find_state(None, state_dir))) as journal:
         run_id = journal.find_run(request.run)
         try:

@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from planrunner.engine.orphans import look, pids
+from planrunner.ancestry import look
+from planrunner.engine.orphans import pids
 
 _CALLS = "%file,%network,fchdir,clone,clone3,vfork,fork,ftruncate,fchmod,fchown,fsetxattr,futimesat"
 _PATIENCE = 60.0

@@ -1,0 +1,268 @@
+"""What people alone may do is refused to what a run started, by whatever way it asks; people, and programs that only
+happen to run in a run, do it as ever."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import awaited, serving
+from workbench import environment, planrunner
+
+from planrunner.ancestry import Runner, identity
+from planrunner.app.people import persons
+from planrunner.app.people.persons import PERSON_ONLY, require_person
+from planrunner.caller import asked_by
+from planrunner.errors import Denied
+
+PROGRAM = f"{sys.executable} -m planrunner"
+OWN = "-u PLANRUNNER_RUN_ID -u PLANRUNNER_KEY -u PLANRUNNER_EPOCH -u PLANRUNNER_TASK -u PLANRUNNER_ATTEMPT"
+PTY = f"{sys.executable} -c 'import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'"
+
+COMMANDS = {
+    "vote": "approve $R ok",
+    "budget": "budget $R --add tokens=5",
+    "settle": "resume $R --settle all=retry",
+    "revise": "revise $R plans/other.yaml",
+    "proposal": "revise $R --accept sha256:0123456789ab",
+    "trust": "trust --yes plans/other.yaml",
+    "plugin": "plugins trust --yes tool.py",
+    "token": "token create evil --scope admin",
+    "audit": "audit accept --because so",
+    "memory": "memory put word x --trusted",
+    "policy": "resume $R --accept-policy",
+    "sandbox": "exec plans/other.yaml --no-sandbox",
+}
+"""A command for each act of the table; ``$R`` is the run that the task belongs to."""
+
+WAYS = {
+    "plainly": "sh attempt.sh",
+    "without the variables": f"env {OWN} setsid sh attempt.sh",
+    "let go of twice": 'env -i PATH="$PATH" PYTHONPATH="$PYTHONPATH" XDG_DATA_HOME="$XDG_DATA_HOME" HOME=/ R=$R '
+    "setsid -f setsid -f sh attempt.sh",
+}
+
+
+def _project(folder: Path, script: str, way: str = WAYS["plainly"]) -> None:
+    """A plan whose task ``work`` starts a script in a way; ``done`` is written when the script is over, and a gate keeps
+    the run until then."""
+    (folder / "plans").mkdir(exist_ok=True)
+    (folder / "planrunner.yaml").write_text("{}\n")
+    (folder / "tool.py").write_text("import planrunner.api\n")
+    (folder / "attempt.sh").write_text(f"{script}\necho over >done\n")
+    wait = "until test -e done; do sleep 0.02; done"
+    tasks = [
+        {"id": "work", "run": f"export R=$PLANRUNNER_RUN_ID; {way}; {wait}"},
+        {"id": "ok", "gate": "approval", "ask": "Publish?"},
+        {"id": "publish", "needs": ["work", "ok"], "run": "touch published"},
+    ]
+    plan = {"plan": "work", "defaults": {"timeout": "2m"}, "budgets": {"tokens": 10}, "tasks": tasks}
+    (folder / "plans" / "work.yaml").write_text(json.dumps(plan))
+    (folder / "plans" / "other.yaml").write_text(json.dumps({**plan, "tasks": tasks[1:2]}))
+
+
+def _said(folder: Path, way: str, *words: str) -> list[str]:
+    """Exit codes and messages of commands that a task gave in a way."""
+    lines = [f"{PROGRAM} {each} >said.{at} 2>&1 </dev/null; echo $? >>said.{at}" for at, each in enumerate(words)]
+    _project(folder, "\n".join(lines), way)
+    done = planrunner(folder, "exec", "work", "--no-wait", "--json")
+    assert done.returncode == 8, done.stdout + done.stderr
+    return [(folder / f"said.{at}").read_text() for at in range(len(words))]
+
+
+def test_the_table_has_a_command_for_each_act() -> None:
+    assert PERSON_ONLY.keys() == COMMANDS.keys()
+
+
+def test_a_task_does_nothing_that_people_alone_do(tmp_path: Path) -> None:
+    words = [f"{PTY} {PROGRAM} {word}" if act == "sandbox" else word for act, word in COMMANDS.items()]
+    words = [word.removeprefix(f"{PROGRAM} ") for word in words]
+    lines = [word if word.startswith(PTY) else f"{PROGRAM} {word}" for word in words]
+    lines = [f"{line} >said.{at} 2>&1 </dev/null; echo $? >>said.{at}" for at, line in enumerate(lines)]
+    _project(tmp_path, "\n".join(lines))
+    assert planrunner(tmp_path, "exec", "work", "--no-wait").returncode == 8
+    for at, act in enumerate(COMMANDS):
+        said = (tmp_path / f"said.{at}").read_text()
+        assert f"may not {PERSON_ONLY[act].what}: only a person may (run.person)" in said, (act, said)
+        assert PERSON_ONLY[act].how in said and said.splitlines()[-1] == "12", (act, said)
+
+
+@pytest.mark.parametrize("way", ["without the variables", "let go of twice"])
+def test_no_way_of_starting_a_process_makes_it_a_person(tmp_path: Path, way: str) -> None:
+    (said,) = _said(tmp_path, WAYS[way], "approve $R ok --as ana")
+    assert "run.person" in said and said.endswith("\n12\n"), said
+    assert not (tmp_path / "published").exists()
+
+
+def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = WAYS["let go of twice"].replace("sh attempt.sh", "setsid -f sleep 60 </dev/null >/dev/null 2>&1; echo >done")
+    _project(tmp_path, "true", leaves)
+    assert planrunner(tmp_path, "exec", "work", "--no-wait").returncode == 8
+    left = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is_sleeping_in(pid, tmp_path)]
+    assert left
+    monkeypatch.setattr(persons, "_TEMPORARY", ())
+    try:
+        with asked_by(lambda: left), pytest.raises(Denied, match="left behind may not decide a gate"):
+            require_person("vote", str(tmp_path / ".planrunner"))
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_sleeping_in(pid: str, folder: Path) -> bool:
+    try:
+        name, at = Path(f"/proc/{pid}/comm").read_text().strip(), os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return False
+    return (name, at) == ("sleep", str(folder))
+
+
+def test_a_task_looks_and_runs_plans_as_ever_and_the_person_decides(tmp_path: Path) -> None:
+    words = ("show $R", "gates", "budget $R", "token list", "memory put word x", "exec plans/other.yaml --no-wait")
+    ends = [said.splitlines()[-1] for said in _said(tmp_path, WAYS["plainly"], *words)]
+    assert ends == ["0", "0", "0", "0", "0", "8"]
+    runs = json.loads(planrunner(tmp_path, "gates", "--json").stdout)["gates"]
+    for gate in runs:
+        assert planrunner(tmp_path, "approve", gate["run_id"], "ok", "--resume").returncode == 0
+    assert (tmp_path / "published").exists()
+
+
+def test_a_run_inside_a_run_has_no_person_either(tmp_path: Path) -> None:
+    inner = "exec plans/other.yaml --no-wait"
+    (_, said) = _said(tmp_path, WAYS["plainly"], inner, "approve last ok")
+    assert "run.person" in said
+
+
+def test_another_project_of_the_same_user_is_not_decided_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data" / "planrunner"
+    data.mkdir(parents=True)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    above = Runner(os.getppid(), identity(str(tmp_path)), identity(str(data)))
+    other = tmp_path / "other"
+    other.mkdir()
+    assert not persons._counts(above, str(other)), "a task tries things out in folders for temporary files"
+    monkeypatch.setattr(persons, "_TEMPORARY", ())
+    assert persons._counts(above, str(other))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "else"))
+    assert not persons._counts(above, str(other)), "a user of its own making"
+    assert persons._counts(above, str(tmp_path)), "its own runs"
+
+
+def test_tests_of_a_project_decide_in_projects_of_their_own_inside_a_run(tmp_path: Path) -> None:
+    _project(tmp_path, "true")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    home = f"XDG_DATA_HOME={tmp_path}/home"
+    script = (
+        f"cd inner; export {home}; {PROGRAM} exec plans/other.yaml --no-wait; {PROGRAM} approve last ok --resume "
+        ">../said 2>&1; echo $? >>../said; cd .."
+    )
+    _project(inner, "true")
+    _project(tmp_path, script)
+    assert planrunner(tmp_path, "exec", "work", "--no-wait").returncode == 8
+    assert (tmp_path / "said").read_text().splitlines()[-1] == "0", (tmp_path / "said").read_text()
+
+
+def test_what_a_shell_with_the_variables_of_a_run_asks_is_of_that_run(tmp_path: Path) -> None:
+    _said(tmp_path, WAYS["plainly"], "show $R")
+    run = json.loads(planrunner(tmp_path, "gates", "--json").stdout)["gates"][0]["run_id"]
+    refused = planrunner(tmp_path, "approve", run, "ok", PLANRUNNER_RUN_ID=run)
+    assert refused.returncode == 12 and f"a process of the run {run} may not decide a gate" in refused.stderr
+    assert planrunner(tmp_path, "approve", run, "ok", PLANRUNNER_RUN_ID="of-another-project").returncode == 0
+
+
+ASKS = """
+import http.client, json, os, socket, sys
+port, api, token, way = sys.argv[1:]
+head = {"authorization": "Bearer " + token} if token else {}
+def ask(method, path, body=None):
+    connection = http.client.HTTPConnection("127.0.0.1", int(port))
+    data = None if body is None else json.dumps(body)
+    connection.request(method, api + path, data, {**head, "content-type": "application/json"})
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+run = os.environ["R"]
+import time
+while not (gates := ask("GET", "/gates")[1]["gates"]):
+    time.sleep(0.05)
+body = json.dumps({"shown": gates[0]["shown"]})
+if way == "gone":
+    lines = ["POST %s/runs/%s/gates/ok/approve HTTP/1.1" % (api, run), "Host: 127.0.0.1:" + port, "Connection: close",
+             "Content-Type: application/json", "Content-Length: %d" % len(body), *("%s: %s" % each for each in head.items())]
+    raw = socket.create_connection(("127.0.0.1", int(port)))
+    raw.sendall(("\\r\\n".join(lines) + "\\r\\n\\r\\n" + body).encode())
+    raw.close()
+    print("gone")
+else:
+    print(json.dumps([ask("POST", "/runs/%s/gates/ok/approve" % run, json.loads(body)),
+        ask("POST", "/runs/%s/budget" % run, {"add": {"tokens": 5}}),
+        ask("PUT", "/memory/word", {"value": "x", "trusted": True}),
+        ask("PUT", "/memory/word", {"value": "x"})]))
+"""
+
+
+@pytest.mark.parametrize(("token", "way"), [(False, "plainly"), (True, "let go of twice"), (False, "gone")])
+def test_the_service_tells_a_task_at_the_other_end(tmp_path: Path, token: bool, way: str) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "planrunner.yaml").write_text("{}\n")
+    (folder / "asks.py").write_text(ASKS)
+    with serving(folder) as served:
+        text = served.make_token("ana", "--scope", "admin") if token else ""
+        served.token = text
+        words = f"{served.port} {served.api} '{text}' {'gone' if way == 'gone' else 'stays'}"
+        _project(folder, f"{sys.executable} asks.py {words} >answers 2>&1", WAYS.get(way, WAYS["plainly"]))
+        run = served.start("plans/work.yaml")
+        awaited((folder / "done").exists)
+        if way == "gone":
+            assert (folder / "answers").read_text().strip() == "gone", (folder / "answers").read_text()
+        else:
+            answers: list[tuple[int, Any]] = json.loads((folder / "answers").read_text())
+            assert [status for status, _ in answers] == [403, 403, 403, 200], answers
+            assert all("run.person" in each["detail"] for _, each in answers[:3])
+        served.settled(run)
+        assert not (folder / "published").exists()
+        shown = served.get(f"{served.api}/gates").data["gates"][0]["shown"]
+        assert served.post(f"{served.api}/runs/{run}/gates/ok/approve", {"shown": shown}).status == 200
+        awaited(lambda: served.run(run)["status"] == "completed")
+        assert (folder / "published").exists()
+
+
+def test_a_program_that_embeds_planrunner_starts_processes_of_people(tmp_path: Path) -> None:
+    _project(tmp_path, "true")
+    (tmp_path / "plans" / "gated.yaml").write_text(
+        json.dumps(
+            {
+                "plan": "gated",
+                "defaults": {"timeout": "1m"},
+                "tasks": [
+                    {"id": "ok", "gate": "approval", "ask": "Go?"},
+                    {"id": "stands", "run": "until test -e go; do sleep 0.02; done"},
+                ],
+            }
+        )
+    )
+    script = f"""
+import subprocess, sys, threading, time
+from planrunner.embed import run
+thread = threading.Thread(target=run, args=("plans/gated.yaml",))
+thread.start()
+while subprocess.run("{PROGRAM} gates --json | grep -q run_id", shell=True).returncode:
+    time.sleep(0.05)
+code = subprocess.run("{PROGRAM} approve last ok", shell=True).returncode
+open("go", "w").close()
+thread.join()
+sys.exit(code)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
