@@ -149,8 +149,9 @@ def mark_for_good() -> None:
     _is_marked.append(has_mark(os.getpid()))
     soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
     if hard == resource.RLIM_INFINITY:
+        most = _HUNDRED_THOUSAND_YEARS
         try:
-            resource.setrlimit(resource.RLIMIT_RTTIME, (soft, _HUNDRED_THOUSAND_YEARS))
+            resource.setrlimit(resource.RLIMIT_RTTIME, (most if soft == resource.RLIM_INFINITY else soft, most))
         except (OSError, ValueError):
             return  # a machine that does not let it: ancestry tells the most
 

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
 class Vault:
     """Values by the ids of their credentials. ``environment`` is that of the runner; processes get what is left of it
-    without the variables that credentials come from. Any thread may use it."""
+    without the variables that credentials come from, and without those ``named`` for other secrets. Any thread may use
+    it."""
 
-    def __init__(self, credentials: Mapping[str, Credential], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, credentials: Mapping[str, Credential], environment: Mapping[str, str], named: Iterable[str] = ()
+    ) -> None:
         self._credentials = credentials
         self._environment = environment
         self._lock = Lock()
@@ -37,7 +40,7 @@ class Vault:
         self.redactor = Redactor()
         self.missing: dict[str, str] = {}
         """Why those that were looked up before the run cannot be had."""
-        hidden = {each.env_var for each in credentials.values()}
+        hidden = {each.env_var for each in credentials.values()} | {*named}
         self.environment = {name: value for name, value in environment.items() if name not in hidden}
 
     def know(self, names: Iterable[str]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from planrunner.capabilities.llm.models import USUAL_KEYS
@@ -22,21 +22,35 @@ if TYPE_CHECKING:
 
 Json = Any
 
+_OWN = ("PLANRUNNER_MCP_TOKEN",)
+"""Variables with secrets of planrunner itself."""
+
+
+class NamedVariable(NamedTuple):
+    """A variable of the environment that a section of the settings names for a secret. ``holds`` is ``key`` where its
+    value is the secret, ``address`` where that is an address with a password in it."""
+
+    variable: str
+    holds: Literal["key", "address"] = "key"
+
 
 def vault_of(state: State, directory: str) -> Vault | None:
     """The secrets of a run, those that its tasks declare and those that settings name looked up; None where the project
     has neither. Raises as ``read_credentials``, but for a run that only ends: that it does whatever the file says."""
     try:
-        credentials, named = read_credentials(directory), dict(_named(read_data(directory)))
+        credentials, settings = read_credentials(directory), read_data(directory)
     except (PlanInvalid, UsageError):
         if state.stop_reason not in FINAL_STOPS:
             raise
         return None
-    if not credentials and not named:
+    named = [*named_variables(settings)]
+    values = {**dict(_passwords(_section(settings, "sql", "databases"))), **dict(_values(named))}
+    hidden = {each.variable for each in named}
+    if not credentials and not values and hidden.isdisjoint(os.environ):
         return None
-    vault = Vault(credentials, os.environ)
+    vault = Vault(credentials, os.environ, hidden)
     vault.know(sorted(every_secret(state.plan.tasks)))
-    for name, value in named.items():
+    for name, value in values.items():
         vault.redactor.add(name, os.fsencode(value))
     return vault
 
@@ -51,19 +65,31 @@ def require_none_in(params: Mapping[str, Json], vault: Vault) -> None:
             )
 
 
-def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Keys, tokens and passwords that sections other than the credentials name, by the variable they are in: whatever
-    runs beside the capability that uses them finds them in its environment too."""
-    variables = [_section(settings, "forge").get("token")]
-    variables += [each.get("password") for each in _section(settings, "git", "credentials").values()]
+def named_variables(settings: dict[str, Any]) -> Iterator[NamedVariable]:
+    """The variables that sections other than the credentials name for a secret, and those of planrunner's own. They are
+    in the environment of no task: capabilities and services that use one read it from that of the runner."""
+    names = [*_OWN, _section(settings, "forge").get("token")]
+    names += [each.get("password") for each in _section(settings, "git", "credentials").values()]
     if models := [each for each in _section(settings, "models").values() if isinstance(each, dict)]:
-        variables += [each.get("key_env") or USUAL_KEYS.get(each.get("provider", "")) for each in models]
-    for name in filter(None, variables):
-        yield from _worth_it(name, os.environ.get(name, "").strip())
-    yield from _passwords(_section(settings, "sql", "databases"))
-    yield from _passwords({JOURNAL: {"url_env": JOURNAL}})
-    stores = _section(settings, "memory").items()
-    yield from _passwords({name: store for name, store in stores if isinstance(store, dict) and "url_env" in store})
+        names += [each.get("key_env") or USUAL_KEYS.get(each.get("provider", "")) for each in models]
+    notices = [each for each in settings.get("notify") or () if isinstance(each, dict)]
+    names += [_section(each, "webhook").get("secret_env") for each in notices]
+    names += [each.get("apprise_env") for each in notices]
+    if settings.get("telemetry") is not None:
+        names += [name for name in os.environ if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS")]
+    yield from map(NamedVariable, filter(None, names))
+    stores = (*_section(settings, "sql", "databases").values(), *_section(settings, "memory").values())
+    addresses = [each.get("url_env") for each in stores if isinstance(each, dict)]
+    yield from (NamedVariable(name, "address") for name in (JOURNAL, *filter(None, addresses)))
+
+
+def _values(named: Iterable[NamedVariable]) -> Iterator[tuple[str, str]]:
+    """What these variables hold, as far as it can be told from other text."""
+    for name, holds in named:
+        if holds == "key":
+            yield from _worth_it(name, os.environ.get(name, "").strip())
+        else:
+            yield from _passwords({name: {"url_env": name}})
 
 
 def _section(settings: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -91,6 +117,8 @@ def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def without_hidden(names: tuple[str, ...], directory: str) -> tuple[str, ...]:
-    """Names of environment variables that templates read, without those that credentials come from."""
+    """Names of environment variables that templates read, without those that credentials come from and that settings
+    name for a secret."""
     hidden = {each.env_var for each in read_credentials(directory).values()}
+    hidden |= {each.variable for each in named_variables(read_data(directory))}
     return tuple(name for name in names if name not in hidden)

@@ -106,3 +106,48 @@ def test_settings_that_name_no_credential_of_the_project_are_found(tmp_path: Pat
     assert found is not None
     assert [finding.severity for finding in found.findings] == ["error"]
     assert "`vectors`" in found.findings[0].message + found.findings[0].help
+
+
+NAMED = """
+models:
+  default: fast
+  fast: {provider: openai, model: x, key_env: MODEL_KEY, price: {input: 0, output: 0}}
+  usual: {provider: anthropic, model: y, price: {input: 0, output: 0}}
+forge: {kind: github, token: FORGE_TOKEN}
+git: {credentials: {host.example: {username: me, password: GIT_PASSWORD}}}
+sql: {databases: {shop: {url_env: SHOP_DATABASE}}}
+memory: {project_store: {backend: postgresql, url_env: MEMORY_DATABASE}}
+notify:
+  - {on: [failed], webhook: {url: "http://127.0.0.1:9/x", secret_env: NOTIFY_SECRET}}
+  - {on: [failed], apprise_env: APPRISE_ADDRESS}
+telemetry: {endpoint: "http://127.0.0.1:9"}
+provider_credentials:
+  - {id: key, auth: {source: env, env_var: MODEL_KEY}}
+"""
+VARIABLES = (
+    "MODEL_KEY ANTHROPIC_API_KEY FORGE_TOKEN GIT_PASSWORD SHOP_DATABASE MEMORY_DATABASE NOTIFY_SECRET APPRISE_ADDRESS "
+    "OTEL_EXPORTER_OTLP_HEADERS PLANRUNNER_MCP_TOKEN"
+).split()
+
+
+def test_what_settings_name_for_a_secret_is_in_the_environment_of_no_task_that_does_not_declare_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "planrunner.yaml").write_text(NAMED)
+    names = "env | cut -d= -f1 | sort >"
+    tasks = [
+        {"id": "plain", "run": f"{names} plain"},
+        {"id": "rounds", "loop": {"max": 1, "tasks": [{"id": "inner", "run": f"{names} inner"}]}},
+        {"id": "template", "run": "echo {{ default(env.FORGE_TOKEN, 'nothing') }} > template"},
+        {"id": "declares", "secrets": ["key"], "run": f"{names} declares"},
+    ]
+    plan = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": tasks}
+    (tmp_path / "p.json").write_text(json.dumps(plan))
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **{name: f"value-of-{name.lower()}" for name in VARIABLES}, "KEPT": "x"}
+    done = commands.run("exec", "p.json", folder=tmp_path, env=env)
+    assert done.code == 0, done.err
+    for file in ("plain", "inner"):
+        given = (tmp_path / file).read_text().split()
+        assert "KEPT" in given and not set(VARIABLES) & set(given), file
+    assert (tmp_path / "template").read_text() == "nothing\n"
+    assert set(VARIABLES) & set((tmp_path / "declares").read_text().split()) == {"MODEL_KEY"}
