@@ -94,9 +94,9 @@ def missing_files(state: State, task: str, directory: str) -> list[str]:
     gate = None if number is None else state.tasks[number].gate
     if number is None or gate is None or gate.stage != INSTRUCTION:
         return []
-    task = state.specs[number]
-    folder = os.path.join(directory, "" if holds_template(task.cwd) else task.cwd)
-    files = [path for path in gates.instruction_files(task) if not holds_template(path)]
+    spec = state.specs[number]
+    folder = os.path.join(directory, "" if holds_template(spec.cwd) else spec.cwd)
+    files = [path for path in gates.instruction_files(spec) if not holds_template(path)]
     return [path for path in files if not os.path.exists(os.path.join(folder, path))]
 
 

@@ -71,7 +71,7 @@ class LiveEffects:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
-        self._mark = RunnerMark(settings.state_dir, data_folder())
+        self._runner_mark = RunnerMark(settings.state_dir, data_folder())
         self._thread = 0
         self.redactor: Redactor | None = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
@@ -292,4 +292,4 @@ class LiveEffects:
         self._resources.supervisor.close()
         self._resources.poller.close()
         if not self._settings.own_process:  # else what a task has left stays below this process to its end
-            self._mark.close()
+            self._runner_mark.close()

@@ -103,7 +103,9 @@ def test_no_way_of_starting_a_process_makes_it_a_person(tmp_path: Path, way: str
 def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leaves = WAYS["let go of twice"].replace("sh attempt.sh", "setsid -f sleep 60 </dev/null >/dev/null 2>&1; echo >done")
+    leaves = WAYS["let go of twice"].replace(
+        "sh attempt.sh", "setsid -f sleep 60 </dev/null >/dev/null 2>&1; echo >done"
+    )
     _project(tmp_path, "true", leaves)
     assert planrunner(tmp_path, "exec", "work", "--no-wait").returncode == 8
     left = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is_sleeping_in(pid, tmp_path)]
@@ -141,7 +143,9 @@ def test_a_run_inside_a_run_has_no_person_either(tmp_path: Path) -> None:
     assert "run.person" in said
 
 
-def test_another_project_of_the_same_user_is_not_decided_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_project_of_the_same_user_is_not_decided_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = tmp_path / "data" / "planrunner"
     data.mkdir(parents=True)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

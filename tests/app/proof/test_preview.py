@@ -276,7 +276,9 @@ def test_who_is_asked_because_of_a_label_is_listed(write: Write, data: Data, cal
     path = write("p.yaml", LABELLED)
     _, found = data("preview", path)
     assert found["envelope"]["asks"] == ["a", "s/b"]
-    assert found["envelope"]["tasks"][0]["first"] == ["approval by role `release`, except the person who started the run (label prod)"]
+    assert found["envelope"]["tasks"][0]["first"] == [
+        "approval by role `release`, except the person who started the run (label prod)"
+    ]
     _, out, _ = call("preview", path)
     assert "asks first: approval by role `release`, except the person who started the run (label prod)" in out
     assert "people    a, s/b" in out
