@@ -147,6 +147,22 @@ def test_a_task_that_spends_nothing_goes_on_when_nothing_is_left() -> None:
     assert ran.statuses() == {"a": "completed", "b": "completed"}
 
 
+def test_a_limit_of_nothing_is_told_to_what_spends() -> None:
+    free = {"id": "a", **ASK, "budgets": {"cost": "$0"}}
+    ran = rehearse(plan(free, budgets={"cost": "$0"}), started={"traits": ASKS})
+    assert [event.reserved for event in events(ran, AttemptStarted)] == [{"cost": 0.0}]
+    assert ran.state.status == "completed"
+
+
+def test_a_rollback_does_not_start_scripts_once_its_reserve_is_used_up() -> None:
+    tasks = [{**task(name), "rollback": {"run": "undo"}} for name in "ab"]
+    bad = task("bad", needs=["a", "b"])
+    reserve = {"on_failure": "rollback", "rollback": {"budgets": {"cost": "$0.5"}}}
+    used_up = {"bad": [BAD], "undo:a": [spent(cost=0.6)], "undo:b": [spent(cost=0.6)]}
+    ran = rehearse(plan(*tasks, bad, **reserve), used_up)
+    assert ran.state.reason == "rollback_failed"
+
+
 CRITIQUES = {**TRAITS, "agent.critique": ["read", False, False, ["cost", "tokens", "calls"]]}
 
 

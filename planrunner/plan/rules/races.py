@@ -2,7 +2,7 @@
 
 Files are known from the inputs that capabilities declare as paths, from declared outputs and artifacts, and from the
 redirections, ``tee``, ``cat``, ``cp`` and ``mv`` of scripts as far as these can be read without running them. A path
-with a template or a variable is not known. Lines that several tasks append to one file are no race: each arrives.
+with a template or a variable is not known. Lines that several tasks append to one file do not collide: each arrives.
 """
 
 from __future__ import annotations
