@@ -36,6 +36,8 @@ MAX_DEPTH = 32
 """Levels of tasks inside tasks where no budget sets another limit."""
 
 _CUT_OFF = frozenset({"interrupted", "unstarted"})
+_LEAST = {"cost": 10_000_000, "tokens": 1}
+"""What people are told has to be left before something starts that sets nothing aside: a cent, a token."""
 _TOLD = ("cost", "tokens")
 """What an attempt may tell that it used without having set any aside; of calls each is set aside before it goes out."""
 _UNKNOWN = Trait()
@@ -285,7 +287,7 @@ def used_up(state: State, number: int, wanted: Mapping[str, int] = {}) -> Shorta
         for what in open_ended:
             limit, spent = limit_of(state, scope, what), ledger.read(scope).spent.get(what, 0)
             if limit is not None and spent and spent >= limit:
-                return Shortage(scope, what, 1, limit - spent, limit)
+                return Shortage(scope, what, _LEAST[what], limit - spent, limit)
         if scope >= 0 and state.specs[scope].finally_:
             break
     return None

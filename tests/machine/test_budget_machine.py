@@ -10,6 +10,7 @@ from simulator.runs import check_budgets
 from workbench import plan
 
 from planrunner.app.runs.execute import exit_code
+from planrunner.machine.admission import wanted
 from planrunner.machine.budgets import MAX_DEPTH
 from planrunner.machine.events import (
     AttemptEnded,
@@ -145,6 +146,15 @@ def test_a_task_that_spends_nothing_goes_on_when_nothing_is_left() -> None:
     nothing = {"id": "b", "uses": "noop", "needs": ["a"]}
     ran = run(plan(task("a", "$1"), nothing, budgets={"cost": "$1"}))
     assert ran.statuses() == {"a": "completed", "b": "completed"}
+
+
+def test_people_are_told_how_much_lets_a_script_start_that_sets_nothing_aside() -> None:
+    ran = rehearse(
+        plan(task("a"), task("b", needs=["a"]), budgets={"cost": "$0.5", "on_exhausted": "gate"}),
+        {"a": [spent(cost=0.6)]},
+    )
+    [asked] = wanted(ran.state, 0.0)
+    assert (asked.what, asked.least, asked.tasks) == ("cost", 0.11, ("b",))
 
 
 def test_a_limit_of_nothing_is_told_to_what_spends() -> None:
