@@ -143,7 +143,7 @@ def _lost_in_pipe(view: PlanView, here: int, task: Task, bare: str) -> Iterator[
             continue
         start = at + len(written) - len(written.lstrip())
         place = place_of(view, Text(here, "run", "before", str(task.run)), start, start + len(written.strip()))
-        message = f"`{task.id}` goes on if `{name}` fails: in `sh` only the last command of a pipe counts"
+        message = f"`{task.id}` continues if `{name}` fails: in `sh` only the last command of a pipe counts"
         help_ = "add `shell: bash` to the task, which makes every command of a pipe count, or write to a file first"
         yield Diagnostic("PLAN220", message, place, help=help_)
         return
@@ -159,7 +159,7 @@ def _lost_in_setting(view: PlanView, here: int, task: Task) -> Iterator[Diagnost
     for match in _SET.finditer(_blanked(str(task.run), double=False)):
         if os.path.basename(match[3]) not in _SAFE:
             place = place_of(view, Text(here, "run", "before", str(task.run)), match.start(1), match.end(3))
-            message = f"`{task.id}` goes on if `{match[3]}` fails: the exit code is that of `{match[1]}`"
+            message = f"`{task.id}` continues if `{match[3]}` fails: the exit code is that of `{match[1]}`"
             yield Diagnostic(
                 "PLAN220", message, place, help=f"write `{match[2]}=$(…)` first, then `{match[1]} {match[2]}`"
             )
