@@ -255,8 +255,8 @@ def _as_written(node: Node) -> Json:
 
 
 def _assignments(credential: Credential, text: str) -> dict[str, str]:
-    """The values of ``NAME=value`` lines. Other lines, such as ``[section]``, say nothing; an assignment with an open quote
-    is refused, since it would shift the lines behind it."""
+    """The values of ``NAME=value`` lines. Other lines, such as ``[section]``, say nothing; an assignment with an open
+    quote is refused, since it would shift the lines behind it."""
     assigned: dict[str, str] = {}
     for name, value, line, written in assignments(text):
         if not name and "=" in written:
