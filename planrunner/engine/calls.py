@@ -26,6 +26,7 @@ from planrunner.machine.state import State
 from planrunner.plan.agents import is_chosen
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Output, Task
+from planrunner.plan.tasks import tools_of
 from planrunner.plan.templates import holds_template, references, render
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def _command(task: Task) -> str:
 
 def _made(state: State, task: Task, number: int) -> str:
     """What a call may run that was made while the run went on and that no person has seen."""
-    if is_chosen(task):
+    owner = state.tasks[number].frame.owner
+    if owner >= 0 and tools_of(state.specs[owner]) and is_chosen(task):
         return BY_MODEL
     return _taint().made(state, number) if state.foreign else ""
 

@@ -12,6 +12,7 @@ from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.machine.statuses import SETTLED, said, status_word
 from planrunner.machine.stops import stop_text
+from planrunner.plan.agents import ASKING
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.expressions.values import EvaluationError, shown
@@ -42,6 +43,7 @@ def why(state: State, task_id: str) -> list[str]:
     if state.specs[number].when is not None and task_state.status not in ("pending",):
         lines.append(_when(state, number))
     lines += _attempts(state, number)
+    lines += _refused_within(state, number)
     if state.reason == "outputs" and task_state.frame is state.top:
         lines += _outputs(state, number)
     return lines
@@ -333,7 +335,25 @@ def why_round(state: State, frame: Frame) -> list[str]:
     lines += [_task_line(state, number) for number in range(frame.first, frame.first + min(frame.size, LISTED))]
     if frame.size > LISTED:
         lines.append(f"  and {frame.size - LISTED} more")
-    return lines
+    return lines + [line for number in range(frame.first, frame.first + frame.size) for line in refused(state, number)]
+
+
+def refused(state: State, number: int) -> list[str]:
+    """The calls that a model asked for in a request of its agent and that were not made, with the reasons."""
+    if state.specs[number].uses != ASKING:
+        return []
+    calls = [each for each in state.tasks[number].outputs.get("refused") or () if isinstance(each, dict)]
+    return [f"the call of `{each.get('tool')}` was not made: {each.get('why')}" for each in calls]
+
+
+def _refused_within(state: State, number: int) -> list[str]:
+    """The same of a request, or of all requests of an agent, the last ones."""
+    if state.specs[number].agent is None:
+        return refused(state, number)
+    opened = frames(state).get(number, [])
+    numbers = [each for frame in opened for each in range(frame.first, frame.first + frame.size)]
+    lines = [line for each in numbers for line in refused(state, each)]
+    return lines[-LISTED:]
 
 
 def _failures(frame: Frame) -> str:

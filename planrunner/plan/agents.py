@@ -27,8 +27,6 @@ UNNAMED = "agent"
 """What an agent is called that its task describes itself."""
 OF_A_CONVERSATION = ("transcript", "usage", "rounds")
 """Outputs of every task of an agent, which say nothing about its work and which no answer can give."""
-CHOSEN = "{{ call.arguments.command }}"
-"""The script of a shell that an agent has as a tool: the model chooses it."""
 _ARGUMENT = "{{ call.arguments."
 _RUNS_CODE = frozenset({"python.run", "python.write_tests"})
 ASK = "ask"
@@ -273,8 +271,8 @@ def _short(given: Json, at: str) -> dict[str, Json]:
     raise Unreadable(f"`{at}` has no type: write a word such as string, a list of one such as [string], or a mapping")
 
 
-def is_chosen(task: Task) -> bool:
-    """Whether a task is the call of a tool whose command or code a model chooses."""
-    if task.uses in _RUNS_CODE:
-        return any(isinstance(given, str) and given.startswith(_ARGUMENT) for given in (task.inputs or {}).values())
-    return task.run == CHOSEN
+def is_chosen(call: Task) -> bool:
+    """Whether a model chose the command, or what code is run, of a call that it asked for."""
+    if call.uses in _RUNS_CODE:
+        return any(isinstance(given, str) and given.startswith(_ARGUMENT) for given in (call.inputs or {}).values())
+    return call.run is not None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.machine.compensation import undone_containers
+from planrunner.machine.explain import refused
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
@@ -99,7 +100,7 @@ def _notable(state: State) -> set[int]:
     notable: set[int] = set()
     for number, task in enumerate(state.tasks):
         never_begun = task.status == "cancelled" and task.frame.kind == "items" and not task.attempts
-        if task.status not in DULL and not never_begun:
+        if (task.status not in DULL and not never_begun) or refused(state, number):
             while number >= 0 and number not in notable:
                 notable.add(number)
                 number = state.tasks[number].frame.owner
@@ -239,6 +240,7 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
         facts.append(f"visit {task_state.visit}")
     if status != "completed" and not _told_inside(task_state):
         facts.append(cut(harmless(labelled(state, reason_text(state, number))), terminal.edge(), terminal.unicode))
+    facts += [cut(harmless(line), terminal.edge(), terminal.unicode) for line in refused(state, number)]
     if task_state.recovered_by:
         facts.append(f"{task_state.recovered_by} stood in for it")
     return facts

@@ -66,6 +66,20 @@ def test_a_call_of_what_is_not_there_is_told_and_costs_nothing(make: Make) -> No
     assert "did you mean `files_read`?" in bench.model.heard[1].said()
     assert "pfad" in bench.model.heard[1].said()
     assert "fix#2/calls[0]" not in told["tasks"]
+    assert bench.model.heard[1].turns[-1][0] == "tool", "the answers of its calls are all that it is told"
+
+
+def test_a_call_that_is_not_made_is_told_everywhere_with_its_reason(make: Make) -> None:
+    bench = make([[("files_raed", {}), ("files_glob", {"patterns": ["*"]}), ("files_read", {"pfad": "x"})], "Done."])
+    assert bench.run(PLAN)["status"] == "completed"
+    for words in (("why", "last", "fix"), ("why", "last", "fix#1"), ("why", "last", "fix#1/model"), ("logs", "last")):
+        said = bench.call(*words).stdout
+        assert "the call of `files_raed` was not made: There is no tool `files_raed`" in said, words
+        assert "the call of `files_read` was not made: The call was not made: its arguments do not fit" in said, words
+        assert "`files_glob` was not made" not in said
+    assert "the call of `files_raed` was not made" in bench.call("show", "last", "--all").stdout
+    events = bench.call("events", "last", "--json").stdout
+    assert '"refused"' in events and "files_raed" in events
 
 
 def test_a_call_that_fails_is_an_observation(make: Make) -> None:
@@ -116,6 +130,19 @@ def test_the_same_call_again_and_again_ends_it(make: Make) -> None:
     assert told["tasks"]["fix"]["status"] == "failed"
     assert "5 times" in told["tasks"]["fix"]["detail"]
     assert "You have made this call 3 times" in bench.model.heard[3].last()
+
+
+def test_the_same_call_once_for_each_prompt_of_a_conversation_is_no_row(make: Make) -> None:
+    def script(heard: Heard) -> Json:
+        return "Done." if heard.turns[-1][0] == "tool" else [("files_glob", {"patterns": ["*.txt"]})]
+
+    bench = make(script)
+    tasks = ["{id: t0, agent: coder, session: main, prompt: say 0}"]
+    tasks += [f"{{id: t{at}, needs: [t{at - 1}], agent: coder, session: main, prompt: say {at}}}" for at in range(1, 6)]
+    inner = "{id: each, needs: [t5], loop: {max: 6, tasks: [{id: a, agent: coder, session: main, prompt: again}]}}"
+    told = bench.run("plan: talk\ntasks:\n" + "".join(f"  - {each}\n" for each in (*tasks, inner)))
+    assert told["status"] == "completed", told
+    assert not any("You have made this call" in heard.said() for heard in bench.model.heard)
 
 
 def test_a_conversation_goes_on_across_tasks_and_rounds(make: Make) -> None:
@@ -277,6 +304,43 @@ def test_the_policy_of_an_agent_holds_for_its_calls(make: Make) -> None:
         "It failed (policy)",
     ]
     assert sorted(path.name for path in bench.folder.iterdir() if path.suffix != ".yaml") == [".planrunner"]
+
+
+OUTSIDE = """
+echo x >> planrunner.yaml; echo x > ../out; echo x > .git/hooks/pre-commit; echo x > .planrunner/evil
+setsid -f sh -c 'sleep 1; echo x > late'; echo "key: $MODEL_KEY"; echo fine > inside; cat inside; true
+"""
+
+
+def test_what_a_model_has_the_shell_do_stays_in_the_project(make: Make) -> None:
+    bench = make([[("shell", {"command": OUTSIDE})], "Done."])
+    (bench.folder / ".git" / "hooks").mkdir(parents=True)
+    told = bench.run(PLAN)
+    assert told["status"] == "completed", told
+    assert "fine" in bench.model.heard[1].said() and (bench.folder / "inside").read_text() == "fine\n"
+    assert "Read-only file system" in bench.model.heard[1].said()
+    assert "x" not in (bench.folder / "planrunner.yaml").read_text().splitlines()
+    assert not (bench.folder.parent / "out").exists() and not (bench.folder / "late").exists()
+    assert not list((bench.folder / ".git" / "hooks").iterdir())
+    assert not (bench.folder / ".planrunner" / "evil").exists()
+
+
+@pytest.mark.parametrize("level", ["agent", "task"])
+def test_a_policy_lets_the_shell_of_an_agent_out_in_words(make: Make, level: str) -> None:
+    bench = make([[("shell", {"command": "echo x > ../out"})], "Done."])
+    policy = {"sandbox": "none"}
+    agent = {"tools": ["shell"], **({"policy": policy} if level == "agent" else {})}
+    told = bench.run(PLAN + ("    policy: {sandbox: none}\n" if level == "task" else ""), agents={"coder": agent})
+    assert told["status"] == "completed", told
+    assert (bench.folder.parent / "out").exists()
+
+
+def test_a_command_that_the_sandbox_stops_says_how_it_is_let_out(make: Make) -> None:
+    bench = make([[("shell", {"command": "echo x > planrunner.yaml"}), ("shell", {"command": "false"})], "Done."])
+    bench.run(PLAN)
+    stopped, failed = [text for role, text in bench.model.heard[1].turns if role == "tool"]
+    assert "it is confined because a model chose it" in stopped and "sandbox: {network: true}" in stopped
+    assert "confined" not in failed
 
 
 def test_a_policy_reads_the_commands_that_a_model_chooses(make: Make) -> None:

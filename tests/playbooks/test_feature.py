@@ -63,6 +63,20 @@ def test_an_option_is_implemented_criticised_improved_and_merged_and_all_of_it_i
     assert world(stage) == before
 
 
+def test_a_rejection_that_the_agent_answers_without_a_change_goes_back_to_the_person(staged: Open) -> None:
+    stage = staged("feature")
+    stage.exec()
+    chosen(stage, "retry")
+    stage.planrunner("reject", "last", "sign-off", "--as", "bo", "--reason", "count missing")
+    run = stage.resume()
+    assert (run.code, run.status("sign-off")) == (8, "blocked"), run.err
+    assert "The agent changed nothing since it was asked." in stage.planrunner("gates", "last").out
+    stage.planrunner("reject", "last", "sign-off", "--as", "bo", "--reason", REASON)
+    run = stage.resume()
+    assert (run.code, run.status("sign-off")) == (8, "blocked"), run.err
+    assert "changed nothing" not in stage.planrunner("gates", "last").out
+
+
 def test_options_are_thought_over_and_one_that_fails_more_often_is_taken_back(staged: Open) -> None:
     stage = staged("feature")
     before = world(stage)

@@ -26,6 +26,7 @@ REPAIRS = 2
 ALIKE = 5
 """Calls in a row that ask for the same and get the same: then the work stands still."""
 NOTICED = 3
+_WARNING = "You have made this call"
 
 EMPTY = "holds neither words nor a call"
 """What is wrong with a reply of a model that thought, or was cut off while it did, and said nothing."""
@@ -54,6 +55,7 @@ class Next(NamedTuple):
     usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests so far; null if unknown")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
     context: Annotated[list[dict[str, Any]], Doc(_PARTS)]
+    refused: Annotated[list[dict[str, Any]], Doc("tool calls that are not made: {tool, why}; the model is told why")]
 
 
 @capability(
@@ -110,7 +112,7 @@ def ask(
         link = keep(context, transcript, said, [*new, *talk.said])
         return Next(
             text=reply.text,
-            done=not calls and not talk.refused,
+            done=not calls and not talk.is_refused,
             answer=answer,
             calls=[call.as_json() for call in calls],
             transcript=link,
@@ -118,6 +120,7 @@ def ask(
             usage=_together(used or {}, usage_of(talk.attempts)),
             attempts=talk.attempts,
             context=[part._asdict() for part in _parts([*told, *said], given, asked_for)],
+            refused=talk.refused,
         )
 
     return asking(context, [model], work)
@@ -143,26 +146,42 @@ def _asked_for(prompt: str, objections: list[str]) -> str:
 def _news(
     context: Context, said: list[Message], results: list[dict[str, Json]], prompt: str, until: str
 ) -> list[Message]:
-    """What is said since the reply before: what calls gave, what is to be done, why the answer is not the end."""
+    """What is said since the reply before: what calls gave, what is to be done, why the answer is not the end. Nothing
+    where the calls of that reply were not made: why is said already."""
     names = {call.id: call.name for message in said for call in message.calls}
     new: list[Message] = []
     for record in results:
         call = record["item"]
         new.append(Message("tool", observation(context, record), (), call["id"], names.get(call["id"], call["tool"])))
     new += unanswered([*said, *new])
-    if warning := _repeats([*said, *new]):
+    if warning := "" if prompt else _repeats([*said, *new]):
         new.append(Message("user", warning))
     if prompt:
         new.append(Message("user", prompt))
-    elif not new:
+    elif not new and not _is_refused(said):
         why = f": {until}" if until else ""
         new.append(Message("user", f"That is not the end yet{why}\nGo on."))
     return new
 
 
+def _is_refused(said: list[Message]) -> bool:
+    """Whether the last reply asked for calls alone that were not made."""
+    reply = next((message for message in reversed(said) if message.role == "assistant"), None)
+    return reply is not None and any(call.name != ANSWER for call in reply.calls)
+
+
+def _is_end(message: Message) -> bool:
+    """Whether a row of calls ends with a message: an answer, or something new to do."""
+    if message.role == "assistant":
+        return all(call.name == ANSWER for call in message.calls)
+    return message.role == "user" and not message.content.startswith(_WARNING)
+
+
 def _repeats(said: list[Message]) -> str:
-    """What the model is told where its last calls all asked for the same and got the same; empty where they did not.
-    Raises Failure (breaker) where that goes on."""
+    """What the model is told where its last calls, since its last answer or prompt, all asked for the same and got the
+    same; empty where they did not. Raises Failure (breaker) where that goes on."""
+    end = next((at for at in range(len(said), 0, -1) if _is_end(said[at - 1])), 0)
+    said = said[end:]
     answers = {message.call_id: message.content for message in said if message.role == "tool"}
     calls = [call for message in said for call in message.calls]
     row = 0
@@ -174,7 +193,7 @@ def _repeats(said: list[Message]) -> str:
         last, row = this, row + 1
     if row >= ALIKE:
         raise Failure(f"the model called `{calls[-1].name}` {row} times with the same arguments and result", "breaker")
-    return f"You have made this call {row} times with the same result. Try another way." if row >= NOTICED else ""
+    return f"{_WARNING} {row} times with the same result. Try another way." if row >= NOTICED else ""
 
 
 def _together(before: dict[str, Json], now: Usage) -> dict[str, Json]:
@@ -208,7 +227,9 @@ class _Talk:
         self._offers, self._schema = offers, schema
         self._native = schema is not None and not has_tools and not any(message.calls for message in asked.messages)
         self.said: list[Message] = []
-        self.refused = False
+        self.is_refused = False
+        """Whether no call of the last reply is made, though it asked for some."""
+        self.refused: list[dict[str, Json]] = []
         self.attempts: list[dict[str, Json]] = []
         self.model = ""
 
@@ -282,6 +303,8 @@ class _Talk:
                 made.append(wanted)
             else:
                 self._note([call], wanted)
+                self.refused.append({"tool": call.name, "why": wanted})
+                self._asker.note(f"the call of `{call.name}` was not made: {wanted}")
         self._note(ends, "Not taken: call it alone, after the other calls.")
-        self.refused = not made
+        self.is_refused = not made
         return made

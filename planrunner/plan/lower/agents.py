@@ -15,7 +15,6 @@ from planrunner.plan.agents import (
     ASK,
     ASKING,
     CHECK,
-    CHOSEN,
     CRITIQUE,
     OF_A_CONVERSATION,
     UNNAMED,
@@ -426,7 +425,7 @@ class _Agent:
         if found is None:
             return None
         if found.takes_run:
-            return made._replace(uses=tool.uses, run=CHOSEN, script=Script(""))
+            return made._replace(uses=tool.uses, run=_argument("command"), script=Script(""))
         inputs = {each.name: _argument(each.name) for each in found.inputs} | dict(tool.fixed)
         return made._replace(uses=tool.uses, inputs=inputs)
 

@@ -21,7 +21,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(presence.INSIDE)))
 SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
-_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"))
 _UNIX, _INTERNET, _NETLINK = 1, (2, 10), 16
 _SLACK = (2, 256 << 20, 64)
 """The kernel's own bounds lie above those that are watched, by this factor and so many bytes or processes: what is too
@@ -283,6 +283,10 @@ def mounts(confinement: Confinement, held: Mapping[str, int]) -> Iterator[str]:
     yield from ("--perms", "1777", "--size", room, "--tmpfs", TEMPORARY, "--dir", "/run")
     yield from ("--symlink", TEMPORARY, f"/var{TEMPORARY}", "--perms", "0700", "--dir", HOME)
     hidden = []
+    around = os.path.dirname(confinement.root)
+    if around != TEMPORARY and beneath(around, TEMPORARY):  # what is written there would be gone, and no one would know
+        hidden.append(around)
+        yield from ("--perms", "0755", "--tmpfs", around)
     for path, how in _layers(confinement):
         if how == "denied":
             if os.path.isdir(path):

@@ -146,6 +146,7 @@ def _rounds(
         items = [number for frame in made for number in range(frame.first, frame.first + frame.size)]
         wanted: list[dict[str, Json]] = list(outputs.get("calls") or ())
         calls = tuple(_call(story, call, items[nth] if nth < len(items) else -1) for nth, call in enumerate(wanted))
+        calls += tuple(_not_made(each) for each in outputs.get("refused") or () if isinstance(each, dict))
         outcome = state.tasks[model].outcome
         usage = outcome.usage if outcome is not None else {}
         total += float((usage or {}).get("cost") or 0.0)
@@ -198,6 +199,12 @@ def _call(story: Story, wanted: dict[str, Json], number: int) -> Call:
         plain(refused) if task.failure in ("policy", "rejected", "expired") else "",
         state.specs[number].id,
     )
+
+
+def _not_made(refused: dict[str, Json]) -> Call:
+    """A call that the model asked for and that did not become a task."""
+    tool, why = (harmless(str(refused.get(name) or "")) for name in ("tool", "why"))
+    return Call(tool, "", task_sign("skipped"), "not made", "", plain(masked(why)), "")
 
 
 def _clipped(text: str, most: int) -> str:

@@ -290,6 +290,14 @@ def _without(monkeypatch: pytest.MonkeyPatch, landlock: int = 0) -> None:
     monkeypatch.setattr(presence, "landlock", lambda: landlock)
 
 
+def test_what_is_written_beside_the_project_fails_and_does_not_vanish(project: Project) -> None:
+    assert project.folder.parent != Path("/tmp")
+    outcome = project.run("echo x > ../report.txt")
+    assert outcome.failure == "logic" and "Read-only file system" in outcome.stderr, outcome
+    outcome = project.run("mkdir ../made")
+    assert outcome.failure == "logic" and "Read-only file system" in outcome.stderr, outcome
+
+
 def test_where_nothing_works_an_untrusted_shell_is_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     _without(monkeypatch)
     outcome = project.run("touch ran", options={"untrusted": True}, rights=())

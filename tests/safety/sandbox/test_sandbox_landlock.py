@@ -40,6 +40,19 @@ def test_a_plan_from_outside_makes_files_at_the_top_of_its_directory(project: Pr
     assert (project.folder / "build" / "made.txt").read_text() == "made\n"
 
 
+def test_the_shared_memory_of_the_machine_is_shut(project: Project, covers: bool) -> None:
+    there = Path("/dev/shm") / f"planrunner-{os.getpid()}"
+    there.write_text("mine\n")
+    (project.folder / "build").mkdir()
+    try:
+        script = f"ls /dev/shm; cat {there}; echo changed > {there}; echo new > {there}-new; true"
+        outcome = project.run(script, Level("task t", {"sandbox": "landlock", "files": {"write": ["build/**"]}}))
+        assert there.name not in outcome.stdout and "mine" not in outcome.stdout, outcome
+        assert there.read_text() == "mine\n" and not Path(f"{there}-new").exists()
+    finally:
+        there.unlink()
+
+
 @needs_covers
 @pytest.mark.parametrize(
     "script",
