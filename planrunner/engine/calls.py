@@ -161,7 +161,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
         completed=_completed(state, start.number) if task.uses == "kb.claim" else {},
         made=_made(state, task, start.number),
         purpose="undo" if undoes else "act",
-        outside="" if undoes else source(state, start.number),
+        outside="" if undoes else source(state, start.number, _carries),
     )
 
 
@@ -190,6 +190,10 @@ def _taint() -> ModuleType:
     from planrunner.engine import taint
 
     return taint
+
+
+def _carries(state: State, number: int) -> bool:
+    return bool(_taint().writes_foreign(state, number))
 
 
 def rights_of(state: State, number: int) -> tuple[Level, ...]:

@@ -8,7 +8,7 @@ that could be plans before it and after it, since nothing else holds for every c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planrunner.fileio import read_regular
@@ -18,7 +18,7 @@ from planrunner.safety.trust import digest, mark
 from planrunner.syntax.limits import MAX_TEXT
 
 _BRINGS = frozenset({"branch.apply", "git.merge", "git.switch", "http.download", "mcp.call"})
-"""Capabilities that write what nobody reviewed, whatever they are given."""
+"""Capabilities that write what was not reviewed, whatever they are given."""
 _HARMLESS = ("pure", "read")
 _ENDINGS = (".yaml", ".yml", ".plan", ".json")
 _SKIPPED = frozenset({".git", ".planrunner", "node_modules", "__pycache__", "venv", ".venv", "site-packages"})
@@ -39,17 +39,16 @@ class Seen(NamedTuple):
 _digests: dict[tuple[str, Stamp], str] = {}
 
 
-def source(state: State, number: int) -> str:
-    """Why what the call of a task writes is text from outside, in words; empty where nothing tells that it is."""
+def source(state: State, number: int, carries: Callable[[State, int], bool]) -> str:
+    """Why what the call of a task writes is text from outside, in words; empty where nothing tells that it is.
+    ``carries`` tells whether text from outside goes into it, of a run that takes some."""
     task = state.specs[number]
     if state.trait(task).effect in _HARMLESS:
         return ""
     chosen = "a model chose it" if _is_chosen(state, number) else ""
     chosen = chosen or (f"{task.uses} brought it" if task.uses in _BRINGS else "")
-    if not chosen and state.foreign:
-        from planrunner.engine.taint import writes_foreign  # late: most runs have none
-
-        chosen = "text from outside is in it" if writes_foreign(state, number) else ""
+    if not chosen and state.foreign and carries(state, number):
+        chosen = "text from outside is in it"
     return chosen and f"`{task.id}` of run {state.run_id} wrote it: {chosen}"
 
 

@@ -83,8 +83,8 @@ class Envelope(NamedTuple):
 
 def place_of(path: str) -> str:
     """The absolute path of a plan of the project, or of one that may be written there. Raises UsageError for a path
-    that no plan may have, Denied for one that leads out of the project, by a link too, and for what no plan may be
-    written to, NotFound for a file that is not a plan of the project and for where it keeps none."""
+    that no plan may have, and Denied for one that leads out of the project, by a link too, and for what no plan may be
+    written to. Raises NotFound for a file that is not a plan of the project, and for where it keeps none."""
     name = os.path.basename(path)
     if not name.endswith(ENDINGS) or name.startswith(".") or name == FILE:
         raise UsageError(f"`{path}` is not named like a plan", f"plans end in {', '.join(ENDINGS)}")

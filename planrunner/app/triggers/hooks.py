@@ -32,8 +32,8 @@ class Delivery(NamedTuple):
 def receive(name: str, delivery: Delivery, place: Workspace) -> Item | None:
     """Queue a run for a request that is signed; a copy of one gives the item of the first. None where an earlier run
     keeps it from starting. Raises NotFound where there is no such webhook, Denied for a request that is not signed
-    or too old, Unready where the secret cannot be read, UsageError for a body that lacks what the plan needs,
-    RecordMismatch for another body under an id that came before, and as ``enqueue``."""
+    or too old, and Unready where the secret cannot be read. Raises UsageError for a body that lacks what the plan
+    needs, RecordMismatch for another body under an id that came before, and as ``enqueue``."""
     trigger = find(place.root, name)
     if trigger.webhook is None:
         raise NotFound(f"the trigger `{name}` is not a webhook")
