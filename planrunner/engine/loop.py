@@ -6,7 +6,9 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +25,7 @@ from planrunner.machine.events import (
     Event,
     FrameClosing,
     GateDecided,
+    GateReopened,
     Outcome,
     RunEnded,
     StopRequested,
@@ -30,7 +33,8 @@ from planrunner.machine.events import (
     UndoSettled,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
-from planrunner.machine.requests import Reply, refused, reply
+from planrunner.machine.gates import gate_reopened
+from planrunner.machine.requests import Reply, has_changed, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.process import is_own_process
@@ -387,6 +391,20 @@ def answer(state: State, request: Request, place: Place, now: float, weighed: Re
     return _vote(state, request, place, now, weighed)
 
 
+@contextmanager
+def _shown_as(state: State, event: GateReopened) -> Iterator[None]:
+    """The state with a gate as it asks again, for as long as it is looked at."""
+    task_state = state.tasks[state.index[event.task]]
+    gate, detail = task_state.gate, task_state.detail
+    assert gate is not None, "it waits for people"
+    task_state.gate = copy(gate)
+    try:
+        gate_reopened(state, event, 0.0)
+        yield
+    finally:
+        task_state.gate, task_state.detail = gate, detail
+
+
 def _vote(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None) -> Reply:
     """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
     those that the project lists; if it lists no people, those that the voter claims."""
@@ -401,7 +419,8 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
     body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
     if people is not None:
         body.update(roles=list(people.get(by, ())), claimed=[])
-    verdict = reply(state, "vote", {**body, "unread": True}, by)
+    seen = str(body.get("shown") or "")
+    verdict = reply(state, "vote", {**body, "unread": True, "shown": ""}, by)
     if not verdict.applied:
         return verdict
     approves = body.get("verdict") != "reject"
@@ -414,5 +433,9 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
         return refused(f"what is asked cannot be shown any more: {error}")
     if event is None:
         return reply(state, "vote", body, by)
+    if seen and not has_changed(event.shown, seen):  # they read it as it is, before the run did
+        with _shown_as(state, event):
+            verdict = reply(state, "vote", body, by)
+        return verdict._replace(events=(event, *verdict.events))
     what = ", ".join(event.changed[:5])
     return Reply((event,), False, f"what was shown has changed ({what}): look again", MISMATCH)

@@ -237,10 +237,15 @@ def _kind(node: Node) -> str:
     return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "one value"
 
 
+_ASIDE = ("scheduler", "triggers", "telemetry", "notify", "artifacts", "profiles", "cli_profiles", "include")
+"""Sections that bind no run: when and how many run, who is told, what is kept. Of profiles only the one that holds
+counts; what an included file says stands under its sections."""
+
+
 class Project(NamedTuple):
     """``people`` gives the roles of each person, None where the project lists no people; ``digest`` stands for
-    everything else that its files and its profile say, empty where they say nothing. The user's own file is not part of
-    it: two people who decide the same gate must see the same."""
+    everything in its files and its profile that binds its runs, empty where they say nothing of it. The user's own file
+    is not part of it: two people who decide the same gate must see the same."""
 
     people: dict[str, tuple[str, ...]] | None = None
     digest: str = ""
@@ -252,6 +257,8 @@ def read_project(directory: str) -> Project:
     settings = read_settings(directory)
     data = dict(settings.own)
     people = data.pop("people", None)
+    for name in _ASIDE:
+        data.pop(name, None)
     if settings.profile:
         over = [level.data for level in settings.levels if level.name == f"profile {settings.profile}"]
         data["profile"] = [settings.profile, *over]

@@ -11,14 +11,17 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.people.persons import require_person
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
-from planrunner.caller import Principal, principal
-from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
+from planrunner.app.runs.secrets import vault_of
+from planrunner.caller import Principal, principal, workspace
+from planrunner.engine.calls import NO_VALUE, Place
+from planrunner.engine.gates import renewed
+from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine import deciders
 from planrunner.machine.admission import Wanted
-from planrunner.machine.gates import sentence
+from planrunner.machine.gates import gate_reopened, sentence
 from planrunner.machine.names import label
 from planrunner.machine.requests import has_changed
 from planrunner.machine.state import GateState, State
@@ -93,6 +96,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
     named. Raises NotFound for a run there is none of; a place without runs gives an empty list."""
     if run is not None:
         found = look(run, state)
+        look_again(found.state)
         return [_waiting(found.state, found.row.leased)]
     try:
         journal = open_journal(find_state(None, state), readonly=True)
@@ -113,6 +117,30 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
         return seen
     finally:
         journal.close()
+
+
+def look_again(state: State) -> None:
+    """Let the gates that wait show what there is now, as a vote finds it; the record stays as it is."""
+    place = Place(str(state.environment.get("directory") or workspace().root), "")
+    for number in waiting_gates(state):
+        try:
+            event = renewed(state, state.specs[number].id, place)
+        except NO_VALUE:
+            continue  # which the vote says
+        gate = state.tasks[number].gate
+        if event is not None and gate is not None:
+            known = {item.get("digest"): item for item in gate.evidence}
+            seen = tuple(known.get(item.get("digest")) or _redacted(item, state, place) for item in event.evidence)
+            gate_reopened(state, event._replace(evidence=seen), state.now)
+
+
+def _redacted(item: dict[str, Json], state: State, place: Place) -> dict[str, Json]:
+    """A piece of evidence that the run has not kept, without its secrets; without its text where they are not known."""
+    try:
+        vault = vault_of(state, place.directory)
+    except PlanrunnerError:
+        return {**item, "text": ""}
+    return item if vault is None else dict(vault.redactor.data(item))
 
 
 def find_gates(state: State, name: str) -> list[str]:
@@ -239,6 +267,8 @@ def _approve_window(found: Look, window: Window, body: dict[str, Json], state: s
         more = f"{', '.join(window.coming[:10])} {'has' if len(window.coming) == 1 else 'have'} not reached their gates"
         hint = Hint("wait for them, or decide gates one by one: ", NextStep("approve", run, gates[0]))
         raise UsageError(f"the window `{name}` is not complete: {more}", hint)
+    if body.get("shown"):
+        look_again(found.state)
     if has_changed(shown(found.state, window), str(body.get("shown") or "")):
         message = f"run {run}: what the window `{name}` shows has changed: look again"
         raise RecordMismatch(message, NextStep("gates", run))

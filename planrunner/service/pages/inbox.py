@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.tails import tail_of
-from planrunner.app.people.gates import barred
+from planrunner.app.people.gates import barred, look_again
 from planrunner.app.queue import asking
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
@@ -124,6 +124,7 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
     """What a question shows, for the template. Raises NotFound."""
     found, now = look(run, here.project.state), time.time()
     state, comment = found.state, "" if form is None else form.get("comment", "")
+    look_again(state)
     number = state.index.get(name)
     if number is not None and number in waiting_doubts(state):
         folder = os.path.join(found.directory, "logs", found.row.run)

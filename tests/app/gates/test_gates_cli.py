@@ -99,11 +99,8 @@ def test_one_byte_of_what_was_shown_voids_the_approval(project: Any) -> None:
     refused = project("approve", "last", "sign", "--shown", shown)
     assert (refused.code, "notes.txt" in refused.err) == (10, True)
     path.write_text("all is well\n")
-    again = project("approve", "last", "sign", "--shown", shown)
-    assert (again.code, "look again" in again.err) == (10, True)  # what is shown was changed meanwhile: look again
-    now = project("gates", "--json").data["gates"][0]["shown"]
-    assert project("approve", "last", "sign", "--shown", now[:12]).code in (0, 10)
-    assert len(project.events("gate_reopened")) >= 1
+    assert project("approve", "last", "sign", "--shown", shown).code == 0  # what was shown is there again
+    assert len(project.events("gate_reopened")) == 2
 
 
 def test_evidence_that_could_not_be_read_once_is_looked_at_by_every_vote(project: Any) -> None:

@@ -234,3 +234,28 @@ tasks: [{id: deploy, labels: [prod], timeout: 30s, run: echo safe >> log}]
     project.plan(text.replace("labels: [prod], ", ""))
     assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 12
     assert project("revise", "last", "p.yaml", USER="bo").code == 0
+
+
+def test_settings_that_bind_no_run_do_not_void_what_was_shown(project: Any) -> None:
+    settings = project.path / "planrunner.yaml"
+    settings.write_text("scheduler: {max_concurrency: 2}\n")
+    project.plan(PLAN)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    shown = gates(project)[0]["shown"]
+    settings.write_text("scheduler: {max_concurrency: 3}\ntelemetry: {traces: false}\n")
+    assert project("approve", "last", "ok", "--as", "ana", "--shown", shown).code == 0
+
+
+def test_the_digest_that_is_read_is_the_one_that_is_taken(project: Any) -> None:
+    (project.path / "notes").write_text("one\n")
+    project.plan(PLAN.replace('"Deploy?"', '"Deploy?", evidence: [notes]'))
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    shown = gates(project)[0]["shown"]
+    (project.path / "notes").write_text("two\n")
+    now = gates(project)[0]
+    assert (now["shown"] != shown, now["evidence"][0]["text"]) == (True, "two\n")
+    assert project("approve", "last", "ok", "--as", "ana", "--shown", shown).code == 10
+    (project.path / "notes").write_text("three\n")
+    shown = gates(project)[0]["shown"]
+    assert project("approve", "last", "ok", "--as", "ana", "--shown", shown, "--resume").code == 0
+    assert project("replay", "last").code == 0

@@ -47,9 +47,7 @@ def test_an_approval_of_a_window_is_for_what_it_shows(project: Any) -> None:
     shown = waits(project)
     (project.path / "docs.txt").write_text("all is lost\n")
     refused = project("approve", "last", "release", "--shown", shown[:12])
-    assert (refused.code, "`docs`" in refused.err or "docs.txt" in refused.err) == (10, True)
-    again = project("approve", "last", "release", "--shown", shown[:12])
-    assert (again.code, "the window `release` shows has changed" in again.err) == (10, True)
+    assert (refused.code, "the window `release` shows has changed" in refused.err) == (10, True)
 
 
 def test_a_window_is_rejected_gate_by_gate(project: Any) -> None:
