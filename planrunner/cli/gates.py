@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from planrunner.app.people.gates import Voted, vote, vote_document, waiting, waiting_document
+from planrunner.app.triggers.refusals import refusals
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import Pairs, ResumeOptions, json_option, options, pairs, parse_amounts
@@ -16,7 +17,9 @@ from planrunner.cli.output import print_document
 from planrunner.cli.resume import resume_run
 from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
-from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
+from planrunner.errors import DENIED, MISMATCH, OK, Denied, NextStep, PlanrunnerError, RecordMismatch, UsageError
+from planrunner.escapes import harmless
+from planrunner.journal.workspace import find_project
 from planrunner.views.gates import budget_gate_lines, decided_lines, doubt_lines, waiting_lines, watchdog_lines
 
 Json = Any
@@ -53,6 +56,9 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
             for asked in one.budgets:
                 lines += budget_gate_lines(screen, one.state, asked)
             lines += decided_lines(screen, one.state, one.decided)
+    for each in () if run else refusals(find_project(None)):
+        lines.append(f"{screen.sign('failed')} trigger {each.trigger}  {harmless(each.why)}")
+        lines.append(f"    {NextStep('trust', each.plan).worded(given.program)}")
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0
 

@@ -88,16 +88,16 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     return shown_request
 
 
-def missing_files(state: State, task: str, directory: str) -> list[str]:
+def missing_files(state: State, path: str, directory: str) -> list[str]:
     """The files that a task declares which a person carries out, and that are not there yet."""
-    number = state.index.get(task)
+    number = state.index.get(path)
     gate = None if number is None else state.tasks[number].gate
     if number is None or gate is None or gate.stage != INSTRUCTION:
         return []
     spec = state.specs[number]
     folder = os.path.join(directory, "" if holds_template(spec.cwd) else spec.cwd)
-    files = [path for path in gates.instruction_files(spec) if not holds_template(path)]
-    return [path for path in files if not os.path.exists(os.path.join(folder, path))]
+    files = [file for file in gates.instruction_files(spec) if not holds_template(file)]
+    return [file for file in files if not os.path.exists(os.path.join(folder, file))]
 
 
 def with_values(state: State, event: Event) -> Event:

@@ -172,3 +172,20 @@ def test_a_task_in_doubt_shows_its_log_and_what_may_be_said_of_it(served: Served
     for how in ("completed", "failed", "retry"):
         assert f'name="how" value="{how}"' in page
     assert 'value="rollback"' not in page
+
+
+def test_runs_with_a_task_in_doubt_are_found_and_amber(served: Served, runs: dict[str, str]) -> None:
+    page = served.get("/shop/runs?q=status:doubt", accept="text/html").text
+    assert {run for run in runs.values() if f"/runs/{run}" in page} == {
+        runs[each] for each in ("running", "paused", "blocked")
+    }
+    assert "In doubt" in page
+
+
+def test_a_task_in_doubt_shows_its_output_and_no_time_that_nobody_knows(served: Served, runs: dict[str, str]) -> None:
+    page = served.get(f"/shop/runs/{runs['paused']}", accept="text/html").text
+    block = page[page.index('<span class="sr">Doubt about </span>') :]
+    block = block[: block.index("</section>")]
+    assert "1499 " in block
+    assert "attempt 1 was cut off" in page
+    assert "was cut off after" not in page

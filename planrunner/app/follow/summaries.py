@@ -21,7 +21,8 @@ class RunFilter(NamedTuple):
 
     They stand as one of ``status``, are of the plan with the id ``plan``, were started by ``by``, began from ``since``
     on and before ``until`` (seconds since 1970). ``text`` is part of the id of the run, or of the id, title or file of
-    its plan. With ``waiting`` they ask people something.
+    its plan. With ``waiting`` they ask people something, with
+    ``doubt`` what became of a task.
     """
 
     status: tuple[str, ...] = ()
@@ -31,6 +32,7 @@ class RunFilter(NamedTuple):
     since: float | None = None
     until: float | None = None
     waiting: bool = False
+    doubt: bool = False
 
     def fits_head(self, head: Head) -> bool:
         """What the row of a run answers, without its entries."""
@@ -38,7 +40,7 @@ class RunFilter(NamedTuple):
             (not self.plan or head.plan_id == self.plan)
             and (self.since is None or head.created >= self.since)
             and (self.until is None or head.created < self.until)
-            and not (self.waiting and head.status)
+            and not ((self.waiting or self.doubt) and head.status)
         )
 
     def fits(self, summary: Summary) -> bool:
@@ -49,6 +51,7 @@ class RunFilter(NamedTuple):
             and (not self.by or summary.started_by == self.by)
             and (not self.text or any(self.text.casefold() in word.casefold() for word in words))
             and (not self.waiting or bool(summary.gates))
+            and (not self.doubt or any(fact["kind"] == "doubt" for fact in summary.gates))
         )
 
 

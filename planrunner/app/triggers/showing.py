@@ -10,6 +10,7 @@ from planrunner.app.queue.items import Item, Pause
 from planrunner.app.queue.store import Store
 from planrunner.app.triggers.firing import Params, queue, source_of
 from planrunner.app.triggers.records import Last, change, records
+from planrunner.app.triggers.refusals import why_refused
 from planrunner.app.triggers.times import next_times
 from planrunner.caller import principal, workspace
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError
@@ -52,6 +53,7 @@ def shown(state: str | None = None) -> list[Shown]:
     for name, trigger in triggers.items():
         found = kept.get(name)
         times, problem = _times(trigger)
+        problem = problem or why_refused(trigger, root)
         runs = acting.get(name) or [""]
         result.append(Shown(trigger, times, found and found.paused, found and found.last, runs[0], problem))
     return result

@@ -137,6 +137,7 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "notes": notes_data(seen.source, seen.findings) if may_edit else [],
         "took": time.monotonic() - started,
         "may_edit": may_edit,
+        "trusts": author(visitor).trusts,
         "readonly": _NEEDS_ADMIN if "run" in visitor.scopes else "Editing needs the scope run.",
         "alert": draft.alert,
         **_changes(draft, saved),

@@ -13,6 +13,7 @@ from planrunner.app.history.show import Look, look
 from planrunner.app.history.tails import tail_of
 from planrunner.app.people.gates import barred, look_again
 from planrunner.app.queue import asking
+from planrunner.app.triggers.refusals import Refusal, refusals
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
@@ -113,8 +114,18 @@ def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[s
         mine=mine,
         total=len(every),
         more=f"/{here.project.name}/inbox{more}" if more else "",
+        refused=_refused(here),
         **values,
     )
+
+
+def _refused(here: Reader) -> list[Refusal]:
+    """The triggers that would start nothing: somebody has to trust their plan, or to mend it."""
+    try:
+        with here.behalf():
+            return refusals(here.project.root)
+    except PlanrunnerError:
+        return []  # the settings cannot be read: the page of the queue says so
 
 
 _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok", "Passed")}

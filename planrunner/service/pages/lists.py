@@ -27,7 +27,7 @@ def runs(here: HereReader, q: str = "", plan: str = "", after: int = 0) -> str:
     """The runs of a project, the newest first. ``plan`` is a plan by its id, as other pages link to its runs."""
     q = f"{q} plan:{plan}".strip() if plan else q
     wanted, now = read_filter(q), time.time()
-    asked = RunFilter(wanted.status, wanted.plan, wanted.by, wanted.text)
+    asked = RunFilter(wanted.status, wanted.plan, wanted.by, wanted.text, doubt=wanted.doubt)
     page = here.follower.summaries.page(asked, LIMIT, after or None)
     counts = here.follower.summaries.counts()
     return rendered(

@@ -217,7 +217,8 @@ def _clocked(line: str) -> str:
 
 def _tries(pieces: Iterable[Piece], now: float) -> Iterator[Try]:
     for piece in pieces:
-        meta = f"{moment(piece.began, now)} · {duration(piece.lasted(now))}"
+        known = "" if piece.status == "in_doubt" else f" · {duration(piece.lasted(now))}"
+        meta = f"{moment(piece.began, now)}{known}"
         note = harmless(piece.note)
         if piece.kind == "wait":
             yield Try(task_sign("retrying"), "Waited before the next attempt", duration(piece.lasted(now)), piece.until)

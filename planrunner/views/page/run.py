@@ -160,7 +160,7 @@ def run_page(given: Given) -> RunPage:
     moments = story.once("moments", lambda: list(story.told(_moments(story.moments))))
     past = next(story.told(_past(story.moments, given.at)), None)
     drawing = story.once(f"picture {given.whole}", lambda: _picture(story, given.whole))
-    failed, more = story.once("troubles", lambda: troubles(story, given.source))
+    failed, more = story.once("troubles", lambda: troubles(story, given.source, given.logs))
     chosen = given.chosen or _chosen(story, rows, failed)
     drawers = _drawers(given, rows, chosen, end)
     return RunPage(

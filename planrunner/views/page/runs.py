@@ -26,8 +26,9 @@ STATUSES = {
     "blocked": ("blocked",),
     "cancelled": ("cancelled",),
     "open": ("running", "blocked", "paused"),
+    "doubt": (),
 }
-"""What ``status:WORD`` of a filter asks for."""
+"""What ``status:WORD`` of a filter asks for; ``doubt`` are runs of any status with a task in doubt."""
 
 
 class CellOf(Protocol):
@@ -117,6 +118,8 @@ class Filter(NamedTuple):
     by: str = ""
     text: str = ""
     problem: str = ""
+    doubt: bool = False
+    """A task is in doubt."""
 
 
 def read_filter(query: str) -> Filter:
@@ -124,10 +127,11 @@ def read_filter(query: str) -> Filter:
     status: list[str] = []
     named = {"plan": "", "by": ""}
     text: list[str] = []
-    problem = ""
+    problem, doubt = "", False
     for word in query.split():
         key, colon, value = word.partition(":")
         if colon and key == "status":
+            doubt = doubt or value == "doubt"
             if value not in STATUSES:
                 near = nearest(value, STATUSES)
                 problem = f"no run has the status `{value}`" + (f"; did you mean `{near}`?" if near else "")
@@ -136,13 +140,15 @@ def read_filter(query: str) -> Filter:
             named[key] = value
         else:
             text.append(word)
-    return Filter(tuple(dict.fromkeys(status)), named["plan"], named["by"], " ".join(text), problem)
+    return Filter(tuple(dict.fromkeys(status)), named["plan"], named["by"], " ".join(text), problem, doubt)
 
 
 def run_line(run: Summarised, now: float) -> RunLine:
     """A run of the list at a moment (seconds since 1970)."""
     subject, text = _now(run, now)
     sign = run_sign(run.status, "decided" if run.decided and not run.gates else run.reason)
+    if run.gates and run.gates[0]["kind"] == "doubt":
+        sign = task_sign("in_doubt")
     lasted = (run.ended or now) - run.created if run.ended is not None or run.status == "running" else None
     title = run.title or run.plan_id
     find = " ".join((run.run, title, run.plan_id, sign.word, run.status, run.started_by, subject, text)).lower()

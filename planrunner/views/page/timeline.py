@@ -84,8 +84,15 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     pieces = story.pieces_of(row.tasks)
     attempts = [piece for piece in pieces if piece.kind == "attempt"]
     bars = tuple(_bar(piece, scale, now) for piece in pieces[-BARS:])
-    lasted = sum(piece.lasted(now) for piece in attempts)
-    text = duration(lasted) if attempts else duration(sum(p.lasted(now) for p in pieces if p.kind == "span")) or ""
+    known = [piece for piece in attempts if piece.status != "in_doubt"]
+    lasted = sum(piece.lasted(now) for piece in known)
+    text = (
+        duration(lasted)
+        if known
+        else ""
+        if attempts
+        else duration(sum(p.lasted(now) for p in pieces if p.kind == "span")) or ""
+    )
     more = f" · {count(len(attempts), 'attempt')}" if len(attempts) > 1 else ""
     text_x, before = _room(bars)
     gate = next((piece for piece in reversed(pieces) if piece.kind == "gate"), None)
@@ -172,6 +179,8 @@ def _said(piece: Piece, now: float) -> str:
     what = "rollback" if piece.kind == "undo" else f"attempt {piece.number}"
     if piece.ended is None:
         return f"{what} runs for {took}"
+    if piece.status == "in_doubt":  # its process ended with it: nothing knows when
+        return f"{what} {end_text(piece)}"
     return f"{what} {end_text(piece)} after {took}"
 
 

@@ -9,6 +9,7 @@ from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.source import Source
 from planrunner.views.failure import BLOCKS, failure_facts, troubled
+from planrunner.views.page.drawer import Logs, readable
 from planrunner.views.page.figures import duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
@@ -47,13 +48,18 @@ class Trouble(NamedTuple):
 _SHOWN = {"in": "In", "refused": "Refused", "gave": "Gave", "advice": "Advice", "then": "Then"}
 
 
-def troubles(story: Story, source: Source | None) -> tuple[list[Trouble], int]:
-    """The failure blocks of a run, the cause first, and how many more there are."""
+LINES = 40
+"""Lines of the log of a task in doubt that are shown."""
+
+
+def troubles(story: Story, source: Source | None, logs: Logs) -> tuple[list[Trouble], int]:
+    """The failure blocks of a run, the cause first, and how many more there are. ``logs`` gives the end of the log of
+    an attempt: of one in doubt the journal has no output."""
     numbers = [*dict.fromkeys((*troubled(story.state), *doubtful(story.state)))]
-    return [_trouble(story, number, source) for number in numbers[:BLOCKS]], max(0, len(numbers) - BLOCKS)
+    return [_trouble(story, number, source, logs) for number in numbers[:BLOCKS]], max(0, len(numbers) - BLOCKS)
 
 
-def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
+def _trouble(story: Story, number: int, source: Source | None, logs: Logs) -> Trouble:
     state = story.state
     task, task_state = state.specs[number], state.tasks[number]
     known = [(name, plain(text)) for name, text in failure_facts(state, number, source) if text]
@@ -74,7 +80,7 @@ def _trouble(story: Story, number: int, source: Source | None) -> Trouble:
         " · ".join(part for part in (attempt, f"after {took}" if took else "", kind) if part),
         texts.get("why") or ("its attempt was cut off" if is_doubtful else ""),
         texts.get("command", ""),
-        tuple(_output(known)),
+        tuple(_output(known)) or (_printed(logs, task.id, task_state.attempts) if is_doubtful else ()),
         tuple((_SHOWN[name], text) for name, text in known if name in _SHOWN),
         file,
         line,
@@ -104,6 +110,13 @@ def _output(known: list[tuple[str, str]]) -> list[Line]:
         if name in ("stdout", "stderr")
         for line in text.splitlines()
     ]
+
+
+def _printed(logs: Logs, task: str, attempt: int) -> tuple[Line, ...]:
+    """The end of what an attempt printed."""
+    tail = logs(task, attempt)
+    text = "" if tail is None else readable(tail.text)
+    return tuple(Line(line, False) for line in text.splitlines()[-LINES:])
 
 
 def _hint(story: Story, task: str) -> str:
