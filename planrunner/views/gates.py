@@ -20,7 +20,7 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import Window, shown, window_of, windows
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.hypotheses import gate_table
-from planrunner.views.status import about, about_lines, command_text, doubtful, rfc3339
+from planrunner.views.status import about, about_lines, command_text, doubtful, is_resting, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
@@ -161,6 +161,13 @@ def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
 def dated(fact: dict[str, Json]) -> dict[str, Json]:
     """A fact with its points in time by RFC 3339."""
     return fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact}
+
+
+def may_ask(state: State) -> bool:
+    """Whether anything of a run may wait for people: what most runs answer without a look at each task."""
+    counts = state.counts
+    doubts = counts.get("in_doubt") or (counts.get("running") and is_resting(state))
+    return bool(counts.get("blocked") or doubts or (state.alarms is not None and state.alarms.asked))
 
 
 def gate_facts(state: State, now: float) -> list[dict[str, Json]]:

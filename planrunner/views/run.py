@@ -17,7 +17,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
 from planrunner.views.agents import context_lines
 from planrunner.views.digest import RunSummary
-from planrunner.views.gates import gate_objects
+from planrunner.views.gates import gate_objects, may_ask
 from planrunner.views.rollback import rollback_object
 from planrunner.views.status import (
     is_dry,
@@ -171,10 +171,7 @@ def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
 
 def _gates(state: State, now: float) -> list[dict[str, Json]]:
     """The questions to people, with what they need to answer them."""
-    watched = state.alarms is not None and state.alarms.asked
-    if not watched and not state.counts.get("blocked"):
-        return []
-    return gate_objects(state, now)
+    return gate_objects(state, now) if may_ask(state) else []
 
 
 def stopped(state: State) -> dict[str, str] | None:

@@ -114,3 +114,13 @@ def test_a_run_that_was_cut_off_runs_nothing_and_waits_only_for_what_a_person_de
         ("deploy", "`deploy` was interrupted, result unknown: did it succeed?")
     ]
     assert (told["tasks"]["paused"], told["tasks"]["in_doubt"]) == (1, 1)
+
+
+def test_to_approve_of_a_task_in_doubt_names_the_command_that_settles_it(run, plan):
+    tasks = "  - {id: deploy, run: 'sleep 1; kill -9 $PPID; sleep 60'}\n"
+    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 2m}}\ntasks:\n{tasks}")).code == -9
+    refused = run("approve", "last", "deploy")
+    assert (refused.code, "`deploy` is in doubt" in refused.err) == (2, True)
+    assert "--settle deploy=completed" in refused.err
+    (asked,) = json.loads(run("show", "last", "--json").out)["gates"]
+    assert (asked["gate"], asked["kind"], asked["answers"]) == ("deploy", "doubt", ["completed", "failed", "retry"])

@@ -15,9 +15,9 @@ from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.state import State
 from planrunner.views.digest import RunSummary
 from planrunner.views.documents import document
-from planrunner.views.gates import dated, gate_facts, waiting_gates, window_objects
+from planrunner.views.gates import dated, gate_facts, may_ask, waiting_gates, window_objects
 from planrunner.views.run import listed_object
-from planrunner.views.status import has_failed, is_dry, is_resting, rfc3339, shown_counts, shown_status, waiting
+from planrunner.views.status import has_failed, is_dry, rfc3339, shown_counts, shown_status, waiting
 
 Json = Any
 
@@ -164,7 +164,7 @@ def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) ->
         tasks=sum(counts.values()),
         track=_track(state, counts),
         waits=tuple(waiting(state)),
-        gates=tuple(gate_facts(state, state.now)) if _asks(state) else (),
+        gates=tuple(gate_facts(state, state.now)) if may_ask(state) else (),
         windows=tuple(window_objects(state, waiting_gates(state))),
         decided=tuple((state.specs[number].id, words) for number, words in decided.items()),
         failed=("", "") if failed is None else (state.specs[failed].id, state.tasks[failed].detail),
@@ -196,13 +196,6 @@ def _resting(state: State) -> Iterator[dict[int, str]]:
         state.status, state.reason = before
         for task, reason, detail in blocked:
             task.reason, task.detail = reason, detail
-
-
-def _asks(state: State) -> bool:
-    """Whether anything of a run may wait for people."""
-    counts = state.counts
-    doubts = counts.get("in_doubt") or (counts.get("running") and is_resting(state))
-    return bool(counts.get("blocked") or doubts or (state.alarms is not None and state.alarms.asked))
 
 
 def first_failure(state: State) -> int | None:

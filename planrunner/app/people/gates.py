@@ -175,6 +175,9 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     number = state.index.get(name)
     if number is not None:
         task_state = state.tasks[number]
+        if number in waiting_doubts(state):
+            step = NextStep("resume", state.run_id, "--settle", f"{name}=completed")
+            return UsageError(f"`{name}` is in doubt: say what became of it (completed, failed, retry)", step)
         why = NextStep("why", state.run_id, name)
         if task_state.gate is not None and (task_state.gate.decision or task_state.gate.verdict):
             then = NextStep("resume", state.run_id) if task_state.reason == DECIDED else why
