@@ -12,7 +12,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
-from planrunner.machine.compensation import is_undoable
 from planrunner.machine.events import Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
@@ -23,7 +22,15 @@ from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
 from planrunner.views.budget import extending
 from planrunner.views.containers import around_text
-from planrunner.views.status import advice, attempt_text, command_text, has_failed, is_dry, outputs_of
+from planrunner.views.status import (
+    advice,
+    attempt_text,
+    command_text,
+    has_failed,
+    is_dry,
+    outputs_of,
+    settling_commands,
+)
 from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
 
 if TYPE_CHECKING:
@@ -243,8 +250,7 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         return []
     task_state = state.tasks[number]
     if task_state.status == "in_doubt":
-        undo = "|rollback" if is_undoable(state, number) else ""
-        return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
+        return settling_commands(program, state, number, run_id)
     name = word(label(state, number))
     if task_state.failure == "budget" and " budget of " in task_state.detail:
         return [f"{program} budget {run_id} {extending(task_state.detail)}", f"{program} retry {run_id}"]

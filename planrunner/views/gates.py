@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from shlex import quote
 from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
-from planrunner.machine.compensation import is_undoable
 from planrunner.machine.deciders import who_may
 from planrunner.machine.gates import answered
 from planrunner.machine.names import label
@@ -20,8 +18,17 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import Window, shown, window_of, windows
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.hypotheses import gate_table
-from planrunner.views.status import about, about_lines, command_text, doubtful, is_resting, rfc3339
-from planrunner.views.terminal import Terminal, cut, duration_text, plural
+from planrunner.views.status import (
+    about,
+    about_lines,
+    command_text,
+    doubt_answers,
+    doubtful,
+    is_resting,
+    rfc3339,
+    settling_commands,
+)
+from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
 
 Json = Any
 
@@ -114,17 +121,6 @@ def _doubt_ask(state: State, number: int) -> str:
     return f"`{label(state, number)}` was interrupted, result unknown: did it succeed?"
 
 
-def doubt_answers(state: State, number: int) -> list[str]:
-    """What a person may say of a task in doubt, as ``resume --settle`` takes it."""
-    return ["completed", "failed", "retry", *(["rollback"] if is_undoable(state, number) else [])]
-
-
-def settling_commands(program: str, state: State, number: int) -> list[str]:
-    """The commands that decide a task in doubt, one for each answer."""
-    name, run = label(state, number), state.run_id
-    return [f"{program} resume {run} --settle {_quoted(f'{name}={how}')}" for how in doubt_answers(state, number)]
-
-
 def doubt_lines(terminal: Terminal, state: State, number: int) -> list[str]:
     """A task in doubt as text with the commands that decide it."""
     name = label(state, number)
@@ -132,7 +128,7 @@ def doubt_lines(terminal: Terminal, state: State, number: int) -> list[str]:
         f"{terminal.sign('in_doubt')} {terminal.paint(name, 'bold')}  {harmless(_doubt_ask(state, number))}",
         *(f"    {harmless(line)}" for line in command_text(state.specs[number]).splitlines()),
         *(f"    {line}" for line in about_lines(state, number)),
-        *(f"    {command}" for command in settling_commands(terminal.program, state, number)),
+        *(f"    {command}" for command in settling_commands(terminal.program, state, number, state.run_id)),
     ]
 
 
@@ -213,7 +209,7 @@ def suggestion(asked: Wanted) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if all(sign.isalnum() or sign in "-_./@=" for sign in name) else harmless(quote(name))
+    return name if all(sign.isalnum() or sign in "-_./@" for sign in name) else harmless(word(name))
 
 
 def gate_object(state: State, number: int) -> dict[str, Json]:

@@ -10,14 +10,15 @@ from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.jsontext import shown as value_text
 from planrunner.machine.budgets import shown
+from planrunner.machine.compensation import is_undoable
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import units
-from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
+from planrunner.machine.names import by_its_own, label, local_name, replaced_tasks, written_name
 from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.state import State
 from planrunner.machine.statuses import status_word
 from planrunner.redaction import masked
-from planrunner.views.terminal import cut, duration_text
+from planrunner.views.terminal import cut, duration_text, word
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State, TaskState
@@ -57,6 +58,17 @@ def doubtful(state: State) -> list[int]:
     """The tasks, by number, whose end is unknown and for a person to tell."""
     open_ = (number for number, task in enumerate(state.tasks) if task.status in ("in_doubt", "running"))
     return [n for n in open_ if n not in state.containers and shown_status(state, n) == "in_doubt"]
+
+
+def doubt_answers(state: State, number: int) -> list[str]:
+    """What a person may say of a task in doubt, as ``resume --settle`` takes it."""
+    return ["completed", "failed", "retry", *(["rollback"] if is_undoable(state, number) else [])]
+
+
+def settling_commands(program: str, state: State, number: int, run_id: str) -> list[str]:
+    """The commands that decide a task in doubt, one for each answer."""
+    name = word(label(state, number))
+    return [f"{program} resume {run_id} --settle {name}={how}" for how in doubt_answers(state, number)]
 
 
 def is_decided(task_state: TaskState) -> bool:

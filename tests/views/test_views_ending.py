@@ -73,14 +73,15 @@ def test_a_task_in_doubt_shows_how_to_settle_it(story, shell_task, screen):
     lines = ending(screen()[0], told.state, "r7")
     assert lines[0].startswith("◷ demo blocked (waiting)")
     assert "  waits for pay" in lines
-    assert lines[-1] == "  go on    planrunner resume r7 --settle pay=retry|completed|failed"
+    assert [line.split("pay=")[1] for line in lines[-3:]] == ["completed", "failed", "retry"]
+    assert lines[-3] == "  go on    planrunner resume r7 --settle pay=completed"
 
 
 def test_a_doubt_about_what_can_be_undone_may_be_settled_by_a_rollback(story, shell_task, screen):
     told = story(shell_task("pay", rollback=Action("shell", {}, run="refund")))
     told.tell(AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "not known"))
     lines = failure_block(screen()[0], told.state, 0, "r7")
-    assert lines[-1] == "  go on    planrunner resume r7 --settle pay=retry|completed|failed|rollback"
+    assert lines[-1].endswith("planrunner resume r7 --settle pay=rollback")
 
 
 def test_only_the_failure_that_stopped_a_level_counts_what_it_cut_off(story, shell_task, screen):
