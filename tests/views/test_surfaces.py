@@ -183,7 +183,7 @@ def test_runs_with_a_task_in_doubt_are_found_and_amber(served: Served, runs: dic
 
 
 def test_a_task_in_doubt_shows_its_output_and_no_time_that_nobody_knows(served: Served, runs: dict[str, str]) -> None:
-    page = served.get(f"/shop/runs/{runs['paused']}", accept="text/html").text
+    page = served.get(f"/shop/runs/{runs['running']}", accept="text/html").text
     block = page[page.index('<span class="sr">Doubt about </span>') :]
     block = block[: block.index("</section>")]
     assert "1499 " in block

@@ -86,13 +86,10 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
     bars = tuple(_bar(piece, scale, now) for piece in pieces[-BARS:])
     known = [piece for piece in attempts if piece.status != "in_doubt"]
     lasted = sum(piece.lasted(now) for piece in known)
-    text = (
-        duration(lasted)
-        if known
-        else ""
-        if attempts
-        else duration(sum(p.lasted(now) for p in pieces if p.kind == "span")) or ""
-    )
+    if attempts:
+        text = duration(lasted) if known else ""
+    else:
+        text = duration(sum(piece.lasted(now) for piece in pieces if piece.kind == "span")) or ""
     more = f" · {count(len(attempts), 'attempt')}" if len(attempts) > 1 else ""
     text_x, before = _room(bars)
     gate = next((piece for piece in reversed(pieces) if piece.kind == "gate"), None)
