@@ -25,7 +25,7 @@ from planrunner.plan.model import Expression, Plan
 from planrunner.plan.templates import codes, tree_of
 from planrunner.source import Span
 
-LAYOUT = 6
+LAYOUT = 7
 
 _Pool = dict[Any, Any]
 """While packing: the number of each expression text. While making: text, tree and paths by number."""

@@ -87,7 +87,9 @@ def test_a_timebox_of_a_task_that_holds_others_stops_them() -> None:
     sub = {"id": "sub", "subplan": [{"id": "x", "run": "w"}, {"id": "y", "run": "w", "needs": ["x"]}], "timebox": "10s"}
     sub |= {"retry": {"attempts": 3, "delay": "1s", "jitter": 0}}
     ran = rehearse(plan(sub), {"sub/x": [FLAKY], "sub@2/x": [Outcome(duration=60.0)]})
-    assert [event for _, event in events(ran, FrameClosing)] == [FrameClosing("sub", "timeout", "its timebox of 10s is over")]
+    assert [event for _, event in events(ran, FrameClosing)] == [
+        FrameClosing("sub", "timeout", "its timebox of 10s is over")
+    ]
     assert ran.state.tasks[0].failure == "timeout"
     assert ran.entries[-1].at - START == 10.0
 

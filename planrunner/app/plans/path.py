@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import find_project
+from planrunner.plan.files import File, read_plan
 from planrunner.plan.names import ENDINGS, plans_named
 from planrunner.syntax.limits import MAX_TEXT
-
-if TYPE_CHECKING:
-    from planrunner.plan.load import File
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -60,8 +57,6 @@ def plan_named(word: str, root: str = "") -> str:
 def read_regular(path: str) -> File:
     """``read_plan`` for regular files only. Raises NotFound; a finding about the size tells the whole size."""
     check_regular(path)
-    from planrunner.plan.load import read_plan
-
     file = read_plan(path)
     size = os.path.getsize(path)
     if size <= MAX_TEXT or not file.findings:

@@ -6,10 +6,11 @@ import os
 from typing import NamedTuple
 
 from planrunner.app.people.admission import AdmissionRequest, admit
+from planrunner.app.plans.path import plan_named
 from planrunner.errors import Denied, NotFound, PlanInvalid
 from planrunner.plugins.registry import Registry
 from planrunner.safety.triggers import Trigger, read_triggers
-from planrunner.safety.trust import why_drafted, why_outside
+from planrunner.safety.trust import records, why_outside
 
 
 class Refusal(NamedTuple):
@@ -27,12 +28,13 @@ def refusals(root: str) -> list[Refusal]:
 
 
 def why_refused(trigger: Trigger, root: str) -> str:
-    """Why the next run of a trigger would be refused; empty where it would start. Only a plan with a mark is loaded;
-    what is wrong with the text of a plan is for lint."""
-    path = os.path.join(root, trigger.plan)
+    """Why the next run of a trigger would be refused; empty where it would start. A plan is loaded, with what it links
+    to, only where a file of the project has a mark; what is wrong with the text of a plan is for lint."""
+    path = os.path.join(root, plan_named(trigger.plan, root))
     if not os.path.isfile(path):
         return f"there is no plan `{trigger.plan}`"
-    if not (why_drafted(path) or why_outside(path, root)):
+    below = os.path.join(os.path.realpath(root), "")
+    if not (why_outside(path, root) or any(record.path.startswith(below) for record in records("draft"))):
         return ""
     try:
         admit(AdmissionRequest(path, trigger.params), Registry(project=root))

@@ -13,7 +13,7 @@ from planrunner.app.plans.edit import envelope_of, fixed, formatted, look, read_
 from planrunner.app.plans.listing import checked, project_files
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import Denied, NotFound, PlanInvalid, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.safety.trust import why_drafted
+from planrunner.safety.trust import why_marked
 
 PLAN = "plan: a\ntasks:\n  - id: one\n    run: echo 1\n    timeout: 1m\n"
 
@@ -88,8 +88,8 @@ def test_nothing_outside_the_project_is_read_or_written(project: Path, path: str
 def test_a_plan_from_outside_is_marked_and_one_of_the_owner_is_not(project: Path) -> None:
     save_text("plans/sent.yaml", PLAN, "", outside=True)
     save_text("plans/own.yaml", PLAN, "")
-    assert why_drafted(str(project / "plans/sent.yaml"))
-    assert not why_drafted(str(project / "plans/own.yaml"))
+    assert why_marked(str(project / "plans/sent.yaml"))
+    assert not why_marked(str(project / "plans/own.yaml"))
 
 
 def test_a_text_is_looked_at_fixed_and_formatted_without_being_written(project: Path) -> None:
