@@ -7,12 +7,13 @@ way round.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from planrunner.source import Notation, Source
 from planrunner.syntax.comments import Comments
 from planrunner.syntax.comments import read_comments as read
 from planrunner.syntax.json import parse_json, write_json
 from planrunner.syntax.limits import decode
-from planrunner.syntax.text_writer import write_text
 from planrunner.syntax.tree import Node, Parsed
 from planrunner.syntax.yaml import parse_yaml
 from planrunner.syntax.yaml_writer import write_yaml
@@ -22,13 +23,12 @@ __all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
 
 def parse(source: Source) -> Parsed:
     """Read a text in its notation. Never raises, whatever the text: what is wrong with it is in ``findings``."""
-    from planrunner.syntax.text import parse_text
-
     if source.notation == "yaml":
         return parse_yaml(source)
     if source.notation == "json":
         return parse_json(source)
-    return parse_text(source)
+    parsed: Parsed = _text_notation()[0].parse_text(source)
+    return parsed
 
 
 def write(tree: Node, notation: Notation, comments: Comments | None = None) -> str:
@@ -37,9 +37,17 @@ def write(tree: Node, notation: Notation, comments: Comments | None = None) -> s
         return write_yaml(tree, comments)
     if notation == "json":
         return write_json(tree)
-    return write_text(tree, comments)
+    written: str = _text_notation()[1].write_text(tree, comments)
+    return written
 
 
 def read_comments(source: Source, tree: Node) -> Comments:
     """The comments of a text, each tied to the node of ``tree`` that it belongs to."""
     return read(source, tree)
+
+
+def _text_notation() -> tuple[ModuleType, ModuleType]:
+    """Its reader and its writer, with Lark, which takes as long as all else that a command imports."""
+    from planrunner.syntax import text, text_writer
+
+    return text, text_writer

@@ -327,3 +327,16 @@ def test_decode_takes_the_notation_from_the_name_and_drops_a_byte_order_mark() -
 def test_the_messages_about_bytes_say_what_and_where() -> None:
     assert decode("é".encode("utf-16"), "x")[1][0].message == "the file is UTF-16; plans are UTF-8"
     assert decode(b"a\nb\xff", "x")[1][0].message == "the file is not UTF-8: byte 3, on line 2, is 0xff"
+
+
+def test_a_faulty_yaml_plan_is_answered_without_the_parser_of_the_text_notation() -> None:
+    code = (
+        "import sys\n"
+        "from planrunner.plan.load import load\n"
+        "from planrunner.plugins.registry import Registry\n"
+        "from planrunner.source import Source\n"
+        "found = load(Source('name: one\\ntasks: []\\n', 'p.yaml', 'yaml'), Registry())\n"
+        "print(found.plan is None, 'lark' in sys.modules, 'planrunner.syntax.text' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False False\n"
