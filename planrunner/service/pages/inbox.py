@@ -120,7 +120,7 @@ def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[s
 
 
 def _refused(here: Reader) -> list[Refusal]:
-    """The triggers that would start nothing: somebody has to trust their plan, or to mend it."""
+    """The triggers that would start nothing: a person has to trust their plan, or to mend it."""
     try:
         with here.behalf():
             return refusals(here.project.root)
