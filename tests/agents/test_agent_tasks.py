@@ -307,6 +307,7 @@ def test_the_policy_of_an_agent_holds_for_its_calls(make: Make) -> None:
 
 
 OUTSIDE = """
+set +e
 echo x >> planrunner.yaml; echo x > ../out; echo x > .git/hooks/pre-commit; echo x > .planrunner/evil
 setsid -f sh -c 'sleep 1; echo x > late'; echo "key: $MODEL_KEY"; echo fine > inside; cat inside; true
 """

@@ -16,6 +16,7 @@ from planrunner.capabilities.llm.complete import read
 from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model, chosen
 from planrunner.capabilities.llm.usage import Usage, usage_of
+from planrunner.escapes import harmless
 from planrunner.plan.agents import ANSWER
 from planrunner.plan.contexts import Profile
 
@@ -304,7 +305,7 @@ class _Talk:
             else:
                 self._note([call], wanted)
                 self.refused.append({"tool": call.name, "why": wanted})
-                self._asker.note(f"the call of `{call.name}` was not made: {wanted}")
+                self._asker.note(harmless(f"the call of `{call.name}` was not made: {wanted}"))
         self._note(ends, "Not taken: call it alone, after the other calls.")
         self.is_refused = not made
         return made
