@@ -143,7 +143,12 @@ def test_what_settings_name_for_a_secret_is_in_the_environment_of_no_task_that_d
     ]
     plan = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": tasks}
     (tmp_path / "p.json").write_text(json.dumps(plan))
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **{name: f"value-of-{name.lower()}" for name in VARIABLES}, "KEPT": "x"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        **{name: f"value-of-{name.lower()}" for name in VARIABLES},
+        "KEPT": "x",
+    }
     done = commands.run("exec", "p.json", folder=tmp_path, env=env)
     assert done.code == 0, done.err
     for file in ("plain", "inner"):
