@@ -58,8 +58,9 @@ def _preview(context: Context) -> Preview:
     preview=_preview,
 )
 def shell(context: Context) -> Spawn:
-    """Run a script with `sh -e`, or a program without a shell when `run` is a list. With `shell: bash`, `zsh` or `ksh`
-    the script fails when any command of a pipe does (`-o pipefail`).
+    """Run a script with `sh -e`, or a program without a shell when `run` is a list.
+
+    With `shell: bash`, `zsh` or `ksh` the script fails when any command of a pipe does (`-o pipefail`).
 
     The outputs of the task are what it writes to the file named by `$PLANRUNNER_OUTPUT` (JSON objects, `key=value` or
     `key<<END` lines), or its standard output when the task says `stdout: json | text | lines`.

@@ -221,7 +221,7 @@ def _notify(result: RunResult) -> None:
         if not wanted:
             return
         send = import_module("planrunner.app.notices.outstanding").send_outstanding  # a run without it loads none of it
-        problems = send(wanted, root, result.state_dir, result.state.started_at or time(), say)
+        problems = send(wanted, root, result.state_dir, result.run_id, say)
     except PlanrunnerError as error:
         problems = {"notify": error.message}
     for name, problem in problems.items():

@@ -114,7 +114,7 @@ def _is_in_plans(path: str) -> bool:
 def _looks_like(path: str, head: str | None, *patterns: re.Pattern[str]) -> bool:
     if head is None:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with open(path, encoding="utf-8-sig", errors="replace") as file:
                 head = file.read(_HEAD)
         except OSError:
             return False

@@ -66,29 +66,26 @@ def test_the_question_refuses_in_the_words_of_the_vote(asked: tuple[Served, str,
 
 def test_a_trigger_whose_plan_would_be_refused_is_told_wherever_people_look(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "shop")
-    (folder / "planrunner.yaml").write_text(
-        "triggers: {nightly: {plan: plans/quick.yaml, cron: 30 2 * * *}, gone: {plan: plans/asks.yaml, cron: 1 1 * * *}}\n"
-    )
     with serving(folder) as served:
         text = (folder / "plans" / "quick.yaml").read_text()
-        assert served.get(f"{served.api}/triggers").data["triggers"][0]["problem"] is None
         token = served.make_token("ada", "--scope", "run")
-        editor = _seen(served, token, "/shop/plans/plans/quick.yaml").text
-        assert "your token cannot trust plans" in editor
-        known = served.get(f"{served.api}/plans/plans/quick.yaml", authorization=f"Bearer {token}")
-        body = {"path": "plans/quick.yaml", "text": f"{text}# mended\n", "digest": known.data["digest"]}
+        body = {"path": "plans/sent.yaml", "text": text}
         saved = served.ask("PUT", f"{served.api}/plans", body, authorization=f"Bearer {token}")
         assert saved.status in (200, 201, 204), saved
+        (folder / "planrunner.yaml").write_text(
+            "triggers: {nightly: {plan: plans/sent.yaml, cron: 30 2 * * *}, gone: {plan: plans/asks.yaml, cron: 1 1 * * *}}\n"
+        )
         told = [
             one["problem"]
             for one in served.get(f"{served.api}/triggers", authorization=f"Bearer {token}").data["triggers"]
         ]
-        assert "`plans/quick.yaml` is not trusted" in told[0]
+        assert "`plans/sent.yaml` is not trusted" in told[0]
         assert told[1] is None
+        assert "your token cannot trust plans" in _seen(served, token, "/shop/plans/plans/sent.yaml").text
         page = _seen(served, token, "/shop/inbox").text
         assert "would start nothing" in page
-        assert "planrunner trust plans/quick.yaml" in page
+        assert "planrunner trust plans/sent.yaml" in page
         assert str(folder) not in page
         ran = commands.run("gates", folder=folder, env=served.environment)
         assert "trigger nightly" in ran.out
-        assert "planrunner trust plans/quick.yaml" in ran.out
+        assert "planrunner trust plans/sent.yaml" in ran.out

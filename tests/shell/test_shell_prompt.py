@@ -85,7 +85,7 @@ def test_commands_plans_runs_tasks_and_gates_are_completed(desk: Desk) -> None:
     assert desk.completed("app") == ["approve"]
     assert desk.completed("/atta") == ["/attach"]
     assert {"ship", "exec", "step"} <= {*desk.completed("")}
-    assert desk.completed("exec ga") == []  # a path: `gated` is a plan in plans/
+    assert desk.completed("exec ga") == ["gated"]
     assert "plans/gated.yaml" in desk.completed("exec ")
     assert "plans/gated.yaml" in desk.completed("queue ")
     assert {"add", "cancel"} <= {*desk.completed("queue ")}

@@ -253,7 +253,7 @@ class Run:
         for one in said:
             evolve(state, one, self.clock)
         try:
-            reset = reset_event(state, stale(state, before, frozenset(), False), "test", False)
+            reset = reset_event(before_state, state, stale(state, before, frozenset(), False), "test", False)
         except Unfit:
             del self.plans[digest]
             return False

@@ -62,7 +62,7 @@ def test_a_gate_is_a_diamond_and_a_failure_bears_a_cross() -> None:
 
 def test_a_filter_reads_keys_and_says_which_word_means_nothing() -> None:
     found = read_filter("status:failed plan:release by:ana smoke test")
-    assert found == (("failed",), "release", "ana", "smoke test", "")
+    assert found == (("failed",), "release", "ana", "smoke test", "", False)
     assert read_filter("status:faild").problem == "no run has the status `faild`; did you mean `failed`?"
     assert read_filter("http://x").text == "http://x"
     assert query_of(q="status:failed", after=0, page=None) == "?q=status%3Afailed&after=0"

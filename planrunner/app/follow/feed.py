@@ -91,11 +91,13 @@ class _Fed:
 class Feed:
     """Feeds readers with the runs of a state directory, in a thread of its own from ``start`` until ``close``.
 
-    Of several processes that feed the readers of one directory one is at work, the others wait for it to end.
+    Of several processes that feed the readers of one directory one is at work, the others wait for it to end. With
+    ``run`` a reader is given that run at its first time, whatever its ``history`` says.
     """
 
-    def __init__(self, follower: Follower, readers: Sequence[Reader]) -> None:
+    def __init__(self, follower: Follower, readers: Sequence[Reader], run: str = "") -> None:
         self._follower = follower
+        self._run_alone = run
         self._fed = [_Fed(reader) for reader in readers]
         self._held = Held(FOLDED)
         self._skipped: dict[str, int] = {}
@@ -197,9 +199,12 @@ class Feed:
         gone = fed.positions.keys() - {head.run for head in heads}
         if gone:
             positions.forget(gone)
-        if kept is None and fed.reader.history is not None:
-            oldest = time.time() - fed.reader.history
-            fed.positions = {head.run: head.last_seq for head in heads if head.created < oldest}
+        if kept is None and (self._run_alone or fed.reader.history is not None):
+            oldest = time.time() - (fed.reader.history or 0.0)
+            earlier = [
+                head for head in heads if (head.run != self._run_alone if self._run_alone else head.created < oldest)
+            ]
+            fed.positions = {head.run: head.last_seq for head in earlier}
             positions.move(fed.reader.name, fed.positions, fed.reader.deliver())
 
     def _round(self) -> None:
