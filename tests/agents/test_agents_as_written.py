@@ -129,6 +129,17 @@ def test_fixed_inputs_that_a_tool_does_not_have_are_refused(make: Make) -> None:
     assert "`command` in `with` of the tool `sh` has no effect" in said
 
 
+def test_a_model_cannot_choose_an_input_that_is_fixed(make: Make) -> None:
+    bench = make([[("look", {"path": "other.txt"}), ("look", {})], "Done."])
+    (bench.folder / "note.txt").write_text("some words")
+    (bench.folder / "other.txt").write_text("what it wanted")
+    tools = {"look": {"uses": "files.read", "with": {"path": "note.txt"}}}
+    told = bench.run(PLAN, tools=tools, agents={"coder": {"tools": ["look"]}})
+    assert told["status"] == "completed"
+    heard = bench.model.heard[1].said()
+    assert "some words" in heard and "what it wanted" not in heard
+
+
 def test_a_changed_group_of_tools_counts_for_a_plan_that_was_compiled_before(make: Make) -> None:
     bench = make(["Done."])
     plan = PLAN.replace("coder", "{tools: [some]}")
