@@ -75,6 +75,11 @@ def parts(value: bytes) -> tuple[bytes, ...]:
     return tuple(found)
 
 
+def names_secret(name: str) -> bool:
+    """Whether what has such a name may be a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def _is_word(part: bytes) -> bool:
     return _WORD.fullmatch(part.decode("utf-8", "replace")) is not None
 
@@ -106,7 +111,7 @@ def _members(text: str) -> Iterator[tuple[bool, str]]:
     except (ValueError, RecursionError):
         return
     for name, value in waiting:
-        secret = _SECRET_NAME.search(name) is not None
+        secret = names_secret(name)
         if isinstance(value, dict):
             waiting += value.items()
         elif isinstance(value, list):
@@ -125,7 +130,7 @@ def _of_address(text: str) -> Iterator[tuple[bool, str]]:
         except ValueError:
             return
         yield from ((True, each) for each in (password, unquote(password or "")) if each)
-        yield from ((_SECRET_NAME.search(name) is not None, each) for name, each in given)
+        yield from ((names_secret(name), each) for name, each in given)
     elif pair := re.fullmatch(r"[\w.@+-]+:([^\s:]+)", text):
         yield True, pair[1]
 
@@ -134,7 +139,7 @@ def _pairs(text: str) -> Iterator[tuple[bool, str]]:
     if "=" not in text or _PAIR.match(text) is None:
         return
     for name, given in _PAIR.findall(text):
-        secret = _SECRET_NAME.search(name) is not None
+        secret = names_secret(name)
         yield secret, given[1:-1] if given[0] in "\"'" and given[-1] == given[0] else given
 
 

@@ -37,7 +37,7 @@ from planrunner.views import run as picture
 from planrunner.views.documents import document_of
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
-from planrunner.views.revision import revision_history
+from planrunner.views.revision import revision_history, settings_history
 from planrunner.views.run import call_lines
 from planrunner.views.terminal import cut
 from planrunner.views.tree import tree
@@ -87,7 +87,7 @@ def show_command(
     lines = tree(screen, looked.state, now, whole)
     if timeline:
         lines += ["", *picture.timeline(screen, looked.state, picture.attempts(looked.entries), now), ""]
-    lines += revision_history(screen, looked.entries)
+    lines += [*revision_history(screen, looked.entries), *settings_history(looked.entries)]
     if looked.state.status != "completed":
         tell_edited(given, looked.row.run)
     screen.write("\n".join([*lines, *ending(screen, looked.state, looked.row.run, looked.source)]) + "\n")

@@ -109,10 +109,10 @@ no outputs. Up to edition 9 a used-up limit of cost or tokens kept out only what
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
-    of this event to a clock that cannot be set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has a
-    person at its terminal who answers gates: it waits for them and does not pause. ``edition`` is the version of the
-    rules by which the run is decided; it keeps the one that it started with."""
+    engine and schema versions, plugin versions, host, python and platform, policy, profile and the digests of the
+    settings. ``boot`` ties the time of this event to a clock that cannot be set: ``id`` of the boot and ``uptime`` in
+    seconds. An ``attended`` run has a person at its terminal who answers gates: it waits for them and does not pause.
+    ``edition`` is the version of the rules by which the run is decided; it keeps the one that it started with."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -129,7 +129,8 @@ class RunStarted(NamedTuple):
 class RunResumed(NamedTuple):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
     ``idle`` are the seconds since the event before, in which no process acted on the run. ``unconfined`` says that a
-    person has taken the sandbox away until the run rests again."""
+    person has taken the sandbox away until the run rests again. ``settings`` are the digests of the settings of the
+    project, where they differ from those that the run had."""
 
     epoch: int
     by: str = ""
@@ -137,6 +138,7 @@ class RunResumed(NamedTuple):
     idle: float = 0.0
     attended: bool = False
     unconfined: bool = False
+    settings: dict[str, Json] = EMPTY
 
 
 class TaskQueued(NamedTuple):

@@ -177,6 +177,8 @@ def _run_resumed(state: State, event: RunResumed, at: float) -> None:
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
     state.attended = event.attended
+    if event.settings:
+        state.environment = {**state.environment, "settings": event.settings}
     # a runner that was killed left its mark: the time since its last entry does not count
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     if state.meters:

@@ -97,7 +97,7 @@ def read_settings(directory: str) -> Settings:
         data = _data(parts[0].tree)
         policy: Any = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
         said = Said(FILE, FILE, data.get("policy"), policy, ((parts[0], policy),))
-        return Settings(data, data, "", (said,) if said.data else ())
+        return Settings(data, data, "", (said,) if said.data else (), (parts[0],))
     return effective(parts, user)
 
 

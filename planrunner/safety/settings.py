@@ -51,12 +51,13 @@ class Said(NamedTuple):
 class Settings(NamedTuple):
     """The settings that hold. ``data`` has the sections, the user's beneath those of the project and the chosen profile
     over both; ``own`` those of the project and its profile alone. ``levels`` are the policies that hold at the same
-    time: none widens another."""
+    time: none widens another; ``parts`` the files that all this was read from."""
 
     data: dict[str, Json] = EMPTY
     own: dict[str, Json] = EMPTY
     profile: str = ""
     levels: tuple[Said, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 class Part:
@@ -340,6 +341,7 @@ def effective(parts: Row[Part], user: Part | None) -> Settings:
         own=_over(own, over),
         profile=chosen,
         levels=tuple(_levels(parts, user, chosen)),
+        parts=(*parts, user) if user is not None else tuple(parts),
     )
 
 

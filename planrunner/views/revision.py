@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.escapes import harmless
-from planrunner.machine.events import Entry, RunRevised, RunStarted
+from planrunner.machine.events import Entry, RunResumed, RunRevised, RunStarted
 from planrunner.redaction import masked
 from planrunner.views.documents import FORMAT, document
 from planrunner.views.status import listed
@@ -211,6 +211,15 @@ def revisions(entries: Iterable[Entry]) -> list[dict[str, Json]]:
             made = {"number": event.number, "digest": event.plan_digest, "at": at, "by": event.by}
             listed.append({**made, "reason": event.reason})
     return listed
+
+
+def settings_history(entries: Sequence[Entry]) -> list[str]:
+    """A line that names the sections of the settings that differ from those of the start; none where none does."""
+    records = [first.event.environment.get("settings") for first in entries[:1] if isinstance(first.event, RunStarted)]
+    records += [each.event.settings for each in entries if isinstance(each.event, RunResumed) and each.event.settings]
+    then, now = ((records[at] or {}).get("sections", {}) if records else {} for at in (0, -1))
+    names = sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
+    return [harmless(f"settings changed since the start: {', '.join(names)}")] if names else []
 
 
 def revision_history(terminal: Terminal, entries: Iterable[Entry]) -> list[str]:

@@ -59,6 +59,7 @@ def run_object(
         **({"dry_run": True} if is_dry(state) else {}),
         "plan": state.plan.id,
         "plan_file": state.environment.get("plan"),
+        "settings": state.environment.get("settings"),
         "revision": revision,
         "revision_number": state.revision,
         "status": state.status,

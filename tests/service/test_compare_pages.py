@@ -57,6 +57,18 @@ def test_the_page_of_two_runs_names_what_went_in_and_the_first_difference(served
     assert len(re.findall("<h1[ >]", answer.text)) == 1
 
 
+def test_the_page_and_the_api_name_the_sections_of_the_settings_that_differ(served: Served, pair) -> None:
+    settings = served.folder / "planrunner.yaml"
+    before = settings.read_text()
+    settings.write_text(f"{before}git: {{name: Ana}}\n")
+    other = served.start("plans/takes.yaml", params={"word": "none"})
+    served.settled(other)
+    settings.write_text(before)
+    data = served.get(f"{served.api}/compare?{urlencode({'one': pair[0], 'other': other})}").data
+    assert [each["name"] for each in data["versions"]] == ["settings git"]
+    assert "settings git" in words(_compare(served, one=pair[0], other=other))
+
+
 def test_the_first_difference_of_runs_that_ended_otherwise_stands_in_the_verdict(served: Served, pair) -> None:
     failed = served.start("plans/fails.yaml")
     served.settled(failed)

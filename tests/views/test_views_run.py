@@ -49,6 +49,7 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         "run_id": "20231114-2213-abc123",
         "plan": "demo",
         "plan_file": None,
+        "settings": None,
         "revision": "d1g357",
         "revision_number": 1,
         "status": "completed",

@@ -36,7 +36,7 @@ Json = Any
 
 VERSIONS = ("planrunner", "python", "system", "host", "user", "profile", "directory", "edition", "deployment", "plan")
 """Facts of the environment of a run that are compared by name."""
-_NOT_OURS = frozenset({*VERSIONS, "schema", "uid", "text", "files", "env", "policy", "trust", "boot"})
+_NOT_OURS = frozenset({*VERSIONS, "schema", "uid", "text", "files", "env", "policy", "trust", "boot", "settings"})
 
 
 class Recorded(NamedTuple):
@@ -121,7 +121,7 @@ def _changes(one: dict[str, Json], other: dict[str, Json]) -> tuple[Change, ...]
 
 
 def _versions(one: State, other: State) -> tuple[Change, ...]:
-    """Facts of the surroundings that differ: versions, host, variables, policy, linked files."""
+    """Facts of the surroundings that differ: versions, host, variables, settings, policy, linked files."""
     found = [dict[str, Json](), dict[str, Json]()]
     for facts, state in zip(found, (one, other), strict=True):
         environment = state.environment
@@ -130,12 +130,20 @@ def _versions(one: State, other: State) -> tuple[Change, ...]:
         facts |= {f"variable {name}": value for name, value in (environment.get("env") or {}).items()}
         facts |= {f"file {name}": value for name, value in (environment.get("files") or {}).items()}
         facts |= {name: value for name, value in environment.items() if name not in _NOT_OURS}
+        if _has_settings(one) and _has_settings(other):
+            sections = (environment.get("settings") or {}).get("sections", {})
+            facts |= {f"settings {name}": digest[:12] for name, digest in sections.items()}
         if environment.get("policy"):
             facts["policy"] = environment["policy"]
         for name, trait in state.traits.items():
             facts[f"capability {name}"] = list(trait)
     changes = [change for change in _changes(*found) if _counts(change, found)]
     return tuple(Change(each.name, *_short(each.name, each.before, each.after)) for each in changes)
+
+
+def _has_settings(state: State) -> bool:
+    """Whether the record of a run says which settings it had; up to edition 9 it began without."""
+    return state.edition > 9 or "settings" in state.environment
 
 
 def _counts(change: Change, found: Sequence[dict[str, Json]]) -> bool:

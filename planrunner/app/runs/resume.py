@@ -46,7 +46,9 @@ from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.model import Task
 from planrunner.plan.rights import AS_BEFORE
 from planrunner.plugins.registry import Registry
-from planrunner.safety.project import policy_records
+from planrunner.safety.digests import digests
+from planrunner.safety.project import policy_records, read_settings
+from planrunner.safety.settings import Settings
 from planrunner.source import Source, Span
 
 Json = Any
@@ -139,6 +141,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
         ends = state.stop_reason in FINAL_STOPS  # then it does so whatever the files say
+        settings = {} if ends else other_settings(state, directory_of(state))
         held_to = [] if ends else changed(state, directory_of(state), following)
         notes = (*doubts, *voided(state, [*held_to, *following], program(site.state_dir)))
         site.registry.project = directory_of(state)
@@ -156,7 +159,8 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         if state.ended_at is not None:
             first.append(RunReopened(reopening, principal().name))
         away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, principal().name, here, away, is_attended(site.watch), site.unconfined))
+        how = (is_attended(site.watch), site.unconfined, settings)
+        first.append(RunResumed(handle.epoch, principal().name, here, away, *how))
         result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch, vault))
         return result._replace(warnings=(*result.warnings, *notes)) if notes else result
 
@@ -237,6 +241,14 @@ def changed(state: State, directory: str, following: Iterable[Event]) -> list[Ev
             before.append({**record, "name": name + AS_BEFORE, "file": ""})
     more = [record for record in now if record not in held]
     return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", principal().name)]
+
+
+def other_settings(state: State, directory: str) -> dict[str, Json]:
+    """The digests of the settings of a directory where they are not those that the run has; else empty. Raises as
+    ``read_settings``."""
+    there = has_settings(directory) and os.path.isdir(directory)
+    now = digests(read_settings(directory) if there else Settings(), directory)
+    return {} if now == (state.environment.get("settings") or digests(Settings(), directory)) else now
 
 
 def accepted(state: State, directory: str) -> list[Event]:

@@ -32,6 +32,7 @@ from planrunner.plan.tasks import every
 from planrunner.plan.templates import is_template
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
+from planrunner.safety.digests import digests
 from planrunner.safety.project import (
     asks_inside,
     levels,
@@ -292,13 +293,14 @@ def governing_policy(
 
 
 def run_settings(directory: str) -> tuple[dict[str, Json], int | None]:
-    """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
-    judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
-    as ``check_project``."""
+    """What the settings of a project mean for a run that begins: what goes into its record (the profile; the digests of
+    its sections and files; the model that judges criteria in plain words and what it may use) and how many tasks may
+    run at once, None for any number. Raises as ``check_project``."""
     if not has_settings(directory):
         return {}, None
     found = read_settings(directory)
     record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
+    record["settings"] = digests(found, directory)
     if _is_traced(found.data.get("telemetry")):
         record["traced"] = True
     models = found.data.get("models") or {}

@@ -170,7 +170,8 @@ def _ended(state: State, event: RunEnded, at: float) -> Said:
 
 def _resumed(state: State, event: RunResumed, at: float) -> Said:
     by = f" by {event.by}" if event.by else ""
-    return f"run resumed{by}" + (f" after {duration(event.idle)}" if event.idle else ""), ""
+    away = f" after {duration(event.idle)}" if event.idle else ""
+    return f"run resumed{by}{away}{', with other settings' if event.settings else ''}", ""
 
 
 def _revised(state: State, event: RunRevised, at: float) -> Said:
