@@ -387,8 +387,9 @@ class Doc:
 
     ``quantity`` names a type of the plan language that Python has no word for: duration, size or money. ``code`` is the
     media type of an input that is code (application/sql, text/x-python, application/x-sh): lint refuses templates in
-    it. ``form`` is what is known of a value beside its type: http-address, http-status, http-condition, fraction, or
-    that it names a file (file-read, file-written; file-mounted where ``write`` beside it says which; file-pattern,
+    it. ``form`` is what is known of a value beside its type: http-address, http-status, http-condition, fraction, that
+    an output is a number of bytes or seconds, which expressions compare with sizes and durations, or that it names a
+    file (file-read, file-written; file-mounted where ``write`` beside it says which; file-pattern,
     file-diff, file-database, file-function where it may be one of these), which policies judge before the call. ``use``
     says what a value becomes that foreign text may not become (``plan/taint/known.py`` lists them): command, url,
     script, prompt …

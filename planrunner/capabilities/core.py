@@ -29,6 +29,19 @@ POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 PIPEFAIL_SHELLS = frozenset(("bash", "ksh", "mksh", "zsh"))
 """Those of them that always know ``pipefail``. ``sh`` is one of them on some machines; there too only the last command
 of a pipe counts, so that a script ends alike everywhere."""
+_SCRIPT_BEHIND = {
+    "node": "-e",
+    "nodejs": "-e",
+    "bun": "-e",
+    "deno": "eval",
+    "perl": "-e",
+    "ruby": "-e",
+    "lua": "-e",
+    "Rscript": "-e",
+    "osascript": "-e",
+    "php": "-r",
+}
+"""The word behind which a program takes a script, by its name without a version; of all others that is ``-c``."""
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
 _TRY_AGAIN = 75
 """``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
@@ -70,9 +83,11 @@ def shell(context: Context) -> Spawn:
     """
     call = context.call
     words = (call.task.shell or "sh").split()
-    name = os.path.basename(words[0])
+    name = _program(words)
     stops = ("-e", *(("-o", "pipefail") if name in PIPEFAIL_SHELLS else ())) if name in POSIX_SHELLS else ()
-    arguments = call.arguments or (*words, *stops, "-c", call.script)
+    behind = _SCRIPT_BEHIND.get(name.rstrip("0123456789."), "-c")
+    before = (*words, *stops) if words[-1] == behind != "-c" else (*words, *stops, behind)
+    arguments = call.arguments or (*before, call.script)
     env = {**call.env, **call.values}
     # beside the folder, which may not exist
     output = call.told or (f"{call.scratch}.{_incarnation}.outputs" if call.scratch else "")
@@ -100,6 +115,14 @@ def shell(context: Context) -> Spawn:
     given = call.stdin.encode("utf-8", "surrogatepass")
     keep = OUTPUT_LIMIT if call.task.stdout else 65536
     return Spawn(arguments, env, call.directory, given, finish=finish, keep=keep)
+
+
+def _program(words: list[str]) -> str:
+    """The name of the program that gets the script, also behind ``/usr/bin/env``."""
+    at = 0
+    if os.path.basename(words[0]) == "env":
+        at = next((at for at, word in enumerate(words) if at and word[0] != "-" and "=" not in word), 0)
+    return os.path.basename(words[at])
 
 
 def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:

@@ -348,16 +348,21 @@ def env_variables(directory: str) -> dict[str, str]:
     given = read_data(directory).get("env_file") or ()
     variables: dict[str, str] = {}
     for name in (given,) if isinstance(given, str) else given:
-        for variable, value, line, text in assignments(_text(directory, name)):
-            if not variable.isidentifier() or not variable.isascii() or value is None:
-                open_ = "" if variable or "=" not in text else ": a quote is not closed, or text follows it"
-                raise UsageError(f"{name}, line {line}: expected NAME=value{open_}")
-            if STEERING.fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
-                message = (
-                    f"{name}, line {line}: no environment file sets `{variable}`, by which programs are found or run"
-                )
-                raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
-            variables[variable] = value
+        variables |= variables_of(directory, name)
+    return variables
+
+
+def variables_of(directory: str, name: str) -> dict[str, str]:
+    """The variables of one environment file of a project. Raises UsageError as ``env_variables``."""
+    variables: dict[str, str] = {}
+    for variable, value, line, text in assignments(_text(directory, name)):
+        if not variable.isidentifier() or not variable.isascii() or value is None:
+            open_ = "" if variable or "=" not in text else ": a quote is not closed, or text follows it"
+            raise UsageError(f"{name}, line {line}: expected NAME=value{open_}")
+        if STEERING.fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
+            message = f"{name}, line {line}: no environment file sets `{variable}`, by which programs are found or run"
+            raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
+        variables[variable] = value
     return variables
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,33 @@ class TestScripts:
     def test_the_task_chooses_its_interpreter(self, tmp_path: Path) -> None:
         assert run(tmp_path, "echo ${BASH_VERSION:+bash}", task=Task("t", shell="bash")).stdout == "bash\n"
         assert run(tmp_path, "print(6 * 7)", task=Task("t", shell="python3 -S")).stdout == "42\n"
+
+    @pytest.mark.parametrize(
+        ("interpreter", "before"),
+        [
+            ("node", ["node", "-e"]),
+            ("/opt/bin/node18 --no-warnings", ["/opt/bin/node18", "--no-warnings", "-e"]),
+            ("perl -e", ["perl", "-e"]),
+            ("/usr/bin/env -S perl -w", ["/usr/bin/env", "-S", "perl", "-w", "-e"]),
+            ("deno", ["deno", "eval"]),
+            ("php8.3", ["php8.3", "-r"]),
+            ("python3.11", ["python3.11", "-c"]),
+            ("/usr/bin/env A=1 bash", ["/usr/bin/env", "A=1", "bash", "-e", "-o", "pipefail", "-c"]),
+            ("sh", ["sh", "-e", "-c"]),
+            ("env", ["env", "-c"]),
+        ],
+    )
+    def test_a_program_gets_the_script_as_its_code(self, tmp_path: Path, interpreter: str, before: list[str]) -> None:
+        call = Call(
+            *("run", Task("t", uses="shell", shell=interpreter), 1, "run:t:1", {}, "the script", ()),
+            values={}, env={}, directory=str(tmp_path), scratch="", timeout=None,
+        )  # fmt: skip
+        assert list(shell(Context(call, NoLog(), lambda: False)).arguments) == [*before, "the script"]
+
+    @pytest.mark.skipif(shutil.which("perl") is None, reason="perl is not installed")
+    def test_perl_runs_the_script(self, tmp_path: Path) -> None:
+        for interpreter in ("perl", "perl -e"):
+            assert run(tmp_path, 'print "hi\n"', task=Task("t", shell=interpreter)).stdout == "hi\n"
 
     def test_arguments_go_to_the_program_as_they_are(self, tmp_path: Path) -> None:
         assert run(tmp_path, arguments=("printf", "%s|", "a b", "$HOME", "*")).stdout == "a b|$HOME|*|"

@@ -107,3 +107,19 @@ def test_quotes_and_escapes_are_those_of_dotenv_and_nothing_is_filled_in(line: s
     (tmp_path / "planrunner.yaml").write_text("env_file: .env\n")
     (tmp_path / ".env").write_text(f"{line}\nGREETING=after\n")
     assert env_variables(str(tmp_path)) == {"WHO": value, "GREETING": "after"}
+
+
+def test_the_check_of_the_settings_tells_the_line_that_a_run_could_not_read(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("env_file: [more/.env, .env]\n")
+    (project / ".env").write_text('# words\n\nSECRET_WORD="tr0ub4dor\n')
+    code, out, _ = planrunner(project, "config", "check", "--format", "concise")
+    assert code == 1 and "planrunner.yaml:1:23: error[PLAN006] .env, line 3: expected NAME=value: a quote" in out
+    assert "tr0ub4dor" not in out
+    (project / ".env").write_text("PATH=/tmp\n")
+    code, out, _ = planrunner(project, "config", "check")
+    assert code == 1 and "no environment file sets `PATH`" in out and "export PATH=" in out
+
+
+def test_an_environment_file_that_is_elsewhere_is_no_finding(project: Path) -> None:
+    (project / ".env").unlink()
+    assert planrunner(project, "config", "check")[0] == 0

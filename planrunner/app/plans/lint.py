@@ -28,7 +28,7 @@ from planrunner.plan.policy_checks import Known, ineffective_entries
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
 from planrunner.safety.obligations import obligations
-from planrunner.safety.project import FILE, check_files
+from planrunner.safety.project import FILE, check_files, variables_of
 from planrunner.safety.project import Checked as FileChecked
 from planrunner.source import Notation, Source
 from planrunner.syntax.notations import parse, read_comments, write
@@ -331,7 +331,8 @@ def check_settings(path: str, choice: Choice) -> tuple[Checked, ...]:
     results = []
     for found in files:
         unknown = (*_unknown_tools(found.tree, installed), *_unknown_words(found.tree, tools, installed))
-        findings = arrange((*found.findings, *unfitting(found.tree, project), *unknown))
+        unread = _unread_files(found.tree, project)
+        findings = arrange((*found.findings, *unfitting(found.tree, project), *unknown, *unread))
         results.append(Checked(found.source, chosen(findings, choice), found.source.text))
     return tuple(results)
 
@@ -340,6 +341,20 @@ def _section(tree: Node | None, section: str) -> Iterator[tuple[str, Node]]:
     """The entries of a section of a file of settings by name, with those that its profiles have."""
     for level in _with_profiles(tree):
         yield from entries(level.get(section))
+
+
+def _unread_files(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+    """Environment files that a run could not read. One that is not there may be on the machine where plans run."""
+    named = tree.get("env_file") if isinstance(tree, MappingNode) else None
+    for name in named.items if isinstance(named, SequenceNode) else [named]:
+        if not isinstance(name, Scalar) or not isinstance(said := name.value, str):
+            continue
+        if not os.path.lexists(os.path.join(project, said)):
+            continue
+        try:
+            variables_of(project, said)
+        except UsageError as error:
+            yield Diagnostic("PLAN006", str(error), name.span, help=error.hint)
 
 
 def _unknown_tools(tree: Node | None, installed: Capabilities) -> Iterator[Diagnostic]:

@@ -120,7 +120,7 @@ class Built(NamedTuple):
     image: Annotated[str, Doc("id of the image")]
     tag: Annotated[str, Doc("its name")]
     previous: Annotated[str, Doc("id of the image that had the name before; empty where none had")]
-    size: Annotated[int, Doc("bytes, as the engine counts them")]
+    size: Annotated[int, Doc("bytes, as the engine counts them", form="bytes")]
     engine: Annotated[str, Doc("the engine that built it")]
 
 

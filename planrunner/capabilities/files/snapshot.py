@@ -37,7 +37,7 @@ _LONGEST = 256 << 20
 class Kept(NamedTuple):
     snapshot: Annotated[str, Doc("the digest by which it is restored")]
     files: Annotated[int, Doc("how many files it holds")]
-    size: Annotated[int, Doc("bytes of all of them together")]
+    size: Annotated[int, Doc("bytes of all of them together", form="bytes")]
 
 
 class Restored(NamedTuple):

@@ -24,7 +24,7 @@ from planrunner.plan.templates import render_text
 
 class Content(NamedTuple):
     content: Annotated[str, Doc("the text")]
-    size: Annotated[int, Doc("bytes of the file")]
+    size: Annotated[int, Doc("bytes of the file", form="bytes")]
     sha256: Annotated[str, Doc("of its bytes, in hexadecimal")]
 
 
@@ -84,7 +84,7 @@ MODE = 'permissions in octal, such as "0644"; default: those of the old file, el
 class Written(NamedTuple):
     path: Annotated[str, Doc("the path as it was given")]
     changed: Annotated[bool, Doc("false where everything was as it should be already")]
-    size: Annotated[int, Doc("bytes of the file")]
+    size: Annotated[int, Doc("bytes of the file", form="bytes")]
     sha256: Annotated[str, Doc("of its bytes, in hexadecimal")]
 
 

@@ -19,11 +19,9 @@ Json = Any
 
 
 class FoundPath(TypedDict, total=False):
-    """``size`` is bytes."""
-
     path: str
     kind: str
-    size: int
+    size: Annotated[int, Doc("bytes", form="bytes")]
     sha256: str
 
 
@@ -31,7 +29,7 @@ class Found(NamedTuple):
     paths: Annotated[list[str], Doc("what was found, in order")]
     files: Annotated[list[FoundPath], Doc("for each its `path`, `kind`, `size` and, if asked for, `sha256`")]
     number: Annotated[int, Doc("how many were found")]
-    size: Annotated[int, Doc("bytes of all of them together")]
+    size: Annotated[int, Doc("bytes of all of them together", form="bytes")]
 
 
 @capability("files.glob", effect="read")

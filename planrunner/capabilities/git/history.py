@@ -192,7 +192,7 @@ class Step(TypedDict):
     commit: str
     verdict: str
     exit_code: int
-    seconds: float
+    seconds: Annotated[float, Doc("how long the test took", form="seconds")]
 
 
 class Found(NamedTuple):

@@ -338,13 +338,13 @@ class Downloaded(NamedTuple):
     """What a download gives."""
 
     path: Annotated[str, Doc("file inside the working directory; empty where it is an artifact only")]
-    size: Annotated[int, Doc("bytes")]
+    size: Annotated[int, Doc("bytes", form="bytes")]
     sha256: Annotated[str, Doc("digest")]
     url: Annotated[str, Doc("address that was asked, without its query")]
     changed: Annotated[bool, Doc("false where the same file stood at the path already")]
-    resumed: Annotated[int, Doc("bytes that were there from an earlier try and not sent again")]
+    resumed: Annotated[int, Doc("bytes that were there from an earlier try and not sent again", form="bytes")]
     attempts: Annotated[int, Doc("number of the attempt that came to its end; 0 where the file was there already")]
-    elapsed: Annotated[float, Doc("seconds")]
+    elapsed: Annotated[float, Doc("seconds", form="seconds")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where it is kept as one")]
 
 

@@ -159,9 +159,9 @@ class Answer(NamedTuple):
     json: Annotated[Any, Doc("the data, where the answer is JSON")]
     text: Annotated[str, Doc("the answer as text, up to 256 KiB; what is larger or no text becomes an artifact")]
     url: Annotated[str, Doc("address that answered; after a redirect to another origin without its query")]
-    elapsed: Annotated[float, Doc("seconds from the request to the end of the answer")]
+    elapsed: Annotated[float, Doc("seconds from the request to the end of the answer", form="seconds")]
     attempts: Annotated[int, Doc("number of the attempt that was answered")]
-    size: Annotated[int, Doc("bytes of the answer, unpacked")]
+    size: Annotated[int, Doc("bytes of the answer, unpacked", form="bytes")]
     sha256: Annotated[str, Doc("digest of the answer, unpacked")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]
     json_problem: Annotated[str, Doc("why `json` is null though the answer says that it is JSON; else empty")] = ""

@@ -42,7 +42,7 @@ class WrittenTests(NamedTuple):
     author: Annotated[str, Doc("hypothesis, or the name of the model that wrote the tests")]
     ok: Annotated[bool, Doc("whether tests exist and all pass")]
     counts: Annotated[dict[str, int], Doc("total, passed, failed, errors and skipped")]
-    duration: Annotated[float, Doc("total duration of the tests in seconds")]
+    duration: Annotated[float, Doc("total duration of the tests in seconds", form="seconds")]
     failures: Annotated[list[FailedTest], Doc("name, file, line, message, text and example of each test that failed")]
     findings: Annotated[list[Finding], Doc("the failures as findings, as from every check")]
     truncated: Annotated[bool, Doc("whether there are more failures than given")]

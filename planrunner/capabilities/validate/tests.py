@@ -136,7 +136,7 @@ class Tested(NamedTuple):
     version: Annotated[str, Doc("its version; empty where it has none")]
     ok: Annotated[bool, Doc("there were tests and none failed")]
     counts: Annotated[dict[str, int], Doc("total, passed, failed, errors and skipped")]
-    duration: Annotated[float, Doc("seconds that the tests took together")]
+    duration: Annotated[float, Doc("seconds that the tests took together", form="seconds")]
     failures: Annotated[list[FailedTest], Doc("name, file, line, message, text and example of each test that failed")]
     findings: Annotated[list[Finding], Doc("the failures in the shape in which all checks tell what they found")]
     truncated: Annotated[bool, Doc("there are more failures than are given")]

@@ -35,6 +35,8 @@ class Type(NamedTuple):
     code: str = "PLAN201"
     without: Mapping[str, str] = EMPTY
     """Names that a map does not have though they look as if it had, each with what is meant."""
+    counts: Literal["", "time", "size"] = ""
+    """Of a number: the quantity of which it counts the seconds or bytes, which it can be compared with."""
 
 
 _FEW = 12
@@ -104,6 +106,7 @@ def declared(word: str) -> Type:
 
 
 _SIMPLE = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOL, "null": NULL}
+_COUNTS: dict[Json, Literal["time", "size"]] = {"seconds": "time", "bytes": "size"}
 _COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not", "patternProperties"})
 
 
@@ -116,7 +119,8 @@ def of_schema(schema: Json, what: str, *, closed: bool) -> Type:
     if kind == "array":
         return list_of(of_schema(schema.get("items"), f"an item of {what}", closed=closed))
     if kind != "object":
-        return _SIMPLE.get(kind, ANY) if isinstance(kind, str) else ANY
+        found = _SIMPLE.get(kind, ANY) if isinstance(kind, str) else ANY
+        return found._replace(counts=_COUNTS.get(schema.get("format"), "")) if found == NUMBER else found
     properties = schema.get("properties")
     if (
         not isinstance(properties, dict)
@@ -305,12 +309,12 @@ class Checker:
     def choose(self, tree: Tree) -> Type:
         self.flag(tree[3])
         then, otherwise = self.type(tree[4]), self.type(tree[5])
-        return then if then.kind == otherwise.kind else ANY
+        return _either(then, otherwise) if then.kind == otherwise.kind else ANY
 
     def compare(self, tree: Tree) -> Type:
         _, _, _, operator, left_tree, right_tree = tree
         left, right = self.type(left_tree), self.type(right_tree)
-        words = _misfit(operator, left.kind, right.kind)
+        words = "" if _of_one_measure(left, right) else _misfit(operator, left.kind, right.kind)
         if words:
             self.report("PLAN205", f"`{show(tree)}`: {words}", tree, self.hyphen(tree) or _unit_hint(left, right))
         if operator.endswith("matches") and not words:
@@ -392,7 +396,9 @@ class Checker:
         other = self.type(arguments[1])
         if len(arguments) > 2:
             self.flag(arguments[2])
-        return value if value.kind in (other.kind, "any") else other if value.kind == "null" else ANY
+        if value.kind == other.kind:
+            return _either(value, other)
+        return value if value.kind == "any" else other if value.kind == "null" else ANY
 
     def result(self, name: str, function: Function, arguments: Tree) -> Type:
         types = [self.type(argument) for argument in arguments]
@@ -450,6 +456,16 @@ def _misfit(operator: str, left: str, right: str) -> str:
     return f"{NAMES[left]} is compared with {NAMES[right]}"
 
 
+def _of_one_measure(left: Type, right: Type) -> bool:
+    """Whether one is a quantity and the other the number of its seconds or bytes."""
+    return (left.kind in UNITS and right.counts == left.kind) or (right.kind in UNITS and left.counts == right.kind)
+
+
+def _either(one: Type, other: Type) -> Type:
+    """The type of a value that is of one of two types of the same kind."""
+    return one if one.counts else other if other.counts else one
+
+
 def _unit_hint(left: Type, right: Type) -> str:
     kinds = {left.kind, right.kind}
     for unit, example in (("time", "10s"), ("size", "10MB"), ("money", "$10")):
@@ -465,6 +481,11 @@ def _computed(sign: str, left: Type, right: Type) -> Type | None:
     one, other = left.kind, right.kind
     if "any" in (one, other):
         return ANY
+    if left.counts or right.counts:
+        if _of_one_measure(left, right):
+            return (left if one in UNITS else right) if sign in ("+", "-") else None
+        if one == other:
+            return _counted(sign, left, right)
     if one == other:
         if one == "number" or (one in ("string", "list") and sign == "+"):
             return left
@@ -476,6 +497,16 @@ def _computed(sign: str, left: Type, right: Type) -> Type | None:
     if one in UNITS and other in ("number", "percent") and sign in ("*", "/"):
         return left
     return right if other in UNITS and one in ("number", "percent") and sign == "*" else None
+
+
+def _counted(sign: str, left: Type, right: Type) -> Type:
+    """What an operation on numbers gives of which one counts seconds or bytes."""
+    same = left.counts == right.counts
+    if sign in ("+", "-"):
+        return _either(left, right) if same or not (left.counts and right.counts) else NUMBER
+    if sign == "*":
+        return NUMBER if left.counts and right.counts else _either(left, right)
+    return NUMBER if right.counts and sign != "%" else left
 
 
 def _count(least: int, most: int | None) -> str:

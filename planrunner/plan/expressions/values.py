@@ -161,12 +161,13 @@ def kind(value: Json) -> str:
 
 
 def same(left: Json, right: Json, level: int = 0) -> bool:
-    """Whether two values are equal: by kind first, so that ``1`` is not ``true``; a percentage equals its fraction."""
+    """Whether two values are equal: by kind first, so that ``1`` is not ``true``; a percentage equals its fraction, a
+    quantity the number of its seconds, bytes or dollars."""
     if level > DEEPEST_DATA:
         raise EvaluationError("the data is nested too deeply to be compared")
     one, other = kind(left), kind(right)
     if one != other:
-        if _both_fractions(one, other):
+        if _of_one_measure(one, other):
             return bool(_amount(left) == _amount(right))
         refuse_mixed_units(one, other)
         return False
@@ -178,9 +179,10 @@ def same(left: Json, right: Json, level: int = 0) -> bool:
 
 
 def before(left: Json, right: Json) -> bool:
-    """Whether ``left < right``: numbers, texts, quantities of one dimension. Raises EvaluationError for others."""
+    """Whether ``left < right``: numbers, texts, quantities of one dimension, a quantity and the number of its seconds,
+    bytes or dollars. Raises EvaluationError for others."""
     one, other = kind(left), kind(right)
-    if _both_fractions(one, other) or (one == other and one in ("time", "size", "money")):
+    if _of_one_measure(one, other):
         return bool(_amount(left) < _amount(right))
     if one == other == "string":
         return bool(left < right)
@@ -191,17 +193,14 @@ def before(left: Json, right: Json) -> bool:
 
 
 def refuse_mixed_units(one: str, other: str) -> None:
-    """Raises EvaluationError where a quantity meets a number without a unit or another dimension."""
-    units = ("time", "size", "money")
-    if one == other or not ({one, other} & set(units)):
+    """Raises EvaluationError where a quantity meets a percentage or another dimension."""
+    if one == other or not ({one, other} & set(UNITS)):
         return
-    quantity, rest = (one, other) if one in units else (other, one)
-    if rest in ("number", "percent"):
+    quantity, rest = (one, other) if one in UNITS else (other, one)
+    if rest == "percent":
         example = {"time": "10s", "size": "10MB", "money": "$10"}[quantity]
-        way = {"time": ", or `duration(…)` around seconds", "size": ", or `size(…)` around bytes"}.get(quantity, "")
-        said = f"{NAMES[quantity]} is compared with {NAMES[rest]}"
-        raise EvaluationError(f"{said}: write a unit, such as `{example}`{way}")
-    if rest in units:
+        raise EvaluationError(f"{NAMES[quantity]} is compared with {NAMES[rest]}: write a unit, such as `{example}`")
+    if rest in UNITS:
         raise EvaluationError(f"{NAMES[one]} cannot be compared with {NAMES[other]}")
 
 
@@ -296,7 +295,11 @@ def bounded_number(value: float) -> float:
     return value
 
 
-def _both_fractions(one: str, other: str) -> bool:
+def _of_one_measure(one: str, other: str) -> bool:
+    """Whether two kinds are amounts of the same: a number is a fraction, or the seconds, bytes or dollars of the
+    quantity that it meets, which is what capabilities give."""
+    if one in UNITS or other in UNITS:
+        return one == other or "number" in (one, other)
     return one in ("number", "percent") and other in ("number", "percent")
 
 
@@ -376,4 +379,7 @@ def _quantities(sign: str, left: Json, right: Json) -> Json:
         return Quantity(_numbers(sign, _amount(left), right.amount), right.dimension)
     if {one, other} == {"number", "percent"}:
         return _numbers(sign, _amount(left), _amount(right))
+    if sign in ("+", "-") and _of_one_measure(one, other):
+        dimension = left.dimension if isinstance(left, Quantity) else right.dimension
+        return Quantity(_numbers(sign, _amount(left), _amount(right)), dimension)
     return None

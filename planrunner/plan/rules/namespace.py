@@ -254,8 +254,9 @@ _VALUES = {"text": STRING, "lines": list_of(STRING)}
 
 
 def _of_field(field: Field, task: Task) -> Type:
-    """The type of an output of a capability; of a list also that of its items, as far as its schema tells."""
-    if field.type == "list" and isinstance(field.schema, dict) and field.schema.get("type") == "array":
+    """The type of an output of a capability; of a list also that of its items, of a number also what it counts, as far
+    as its schema tells."""
+    if isinstance(field.schema, dict) and field.schema.get("type") in ("array", "integer", "number"):
         return of_schema(field.schema, f"`{field.name}` of task `{task.id}`", closed=True)
     return declared(field.type)
 
