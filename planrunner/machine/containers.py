@@ -16,7 +16,7 @@ from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State, member
-from planrunner.machine.statuses import after_settling, wake
+from planrunner.machine.statuses import after_settling, wake, wake_waiting
 from planrunner.machine.stops import deadline_text, ended_by, timebox_put_off
 from planrunner.machine.timers import TIMEBOX, TimeMeter
 from planrunner.machine.verdicts import lacks_value
@@ -63,6 +63,8 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
         ready = state.tasks[inner].missing == 0 or inner in state.shape.uncounted
         if ready and not state.specs[inner].finally_:
             state.candidates[inner] = None
+    if event.kind == "items":
+        wake_waiting(state, number)  # of those that need more items than there are
     after_settling(state, frame)
 
 

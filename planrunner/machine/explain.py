@@ -6,6 +6,7 @@ from planrunner.machine import verdicts
 from planrunner.machine.budgets import waits_for
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import fired, needs_verdict, routes_verdict
+from planrunner.machine.members import needed
 from planrunner.machine.names import agent_of, counts, frames, is_gone
 from planrunner.machine.recovery import left_text
 from planrunner.machine.scope import FrameScope, TaskScope
@@ -159,7 +160,7 @@ def _said(cause: str, by: str, comment: str) -> str:
 
 
 def _needs(state: State, number: int) -> list[str]:
-    needs = state.shape.needs[number]
+    needs = needed(state, number)
     if not needs:
         return []
     task = state.specs[number]
@@ -167,11 +168,9 @@ def _needs(state: State, number: int) -> list[str]:
     kind = task.join.expression.text if task.join.expression is not None else task.join.kind
     lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
     for need in needs[:20]:
-        task_state = state.tasks[need]
-        lines.append(
-            f"  `{state.specs[need].id}` {_stands(state, need)}"
-            + (f": {task_state.detail}" if task_state.detail else "")
-        )
+        detail = state.tasks[need.number].detail
+        stands = f"`{state.specs[need.number].id}` {_stands(state, need.number)}" + (f": {detail}" if detail else "")
+        lines.append(f"  `{need.name}` {need.lacks}" if need.lacks else f"  {stands}")
     if len(needs) > 20:
         lines.append(f"  and {len(needs) - 20} more")
     return lines

@@ -56,7 +56,7 @@ class Shape:
             if task.edges:
                 edges = True
                 self._add_routes(number, task, index)
-            if task.join.kind != "all":
+            if task.join.kind != "all" or task.join.named:
                 self.uncounted.add(number)
         if edges or self.uncounted:
             self._add_tolerant(first, tasks)

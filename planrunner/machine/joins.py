@@ -8,11 +8,12 @@ from typing import Literal
 from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.graph import Route
+from planrunner.machine.members import Need, needed
 from planrunner.machine.scope import ResultScope, TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import decided, truth
 from planrunner.plan.expressions.values import EvaluationError
-from planrunner.plan.joins import JOINS, ON_SUCCESS
+from planrunner.plan.joins import GOOD, JOINS, ON_SUCCESS
 
 Verdict = Literal["met", "unmet", "waiting", "failed"]
 """``failed``: an expression over the needs has no value."""
@@ -22,12 +23,12 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     """Whether the needs of a task are met, and for ``unmet`` and ``failed`` the sentence why."""
     task = state.specs[number]
     task_state = state.tasks[number]
-    if task.join.kind == "all":
+    if task.join.kind == "all" and not task.join.named:
         if task_state.broken >= 0:
             broken = state.specs[task_state.broken].id
             return "unmet", f"needs `{broken}`, which {_word(state, task_state.broken)}"
         return ("met", "") if task_state.missing == 0 else ("waiting", "")
-    outcomes: list[str] = [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
+    outcomes = _outcomes(state, number)
     if not outcomes:
         return "met", ""
     if task.join.kind == "expression":
@@ -35,8 +36,17 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     verdict = JOINS[task.join.kind].verdict(outcomes, task.join.count)
     if verdict != "unmet":
         return verdict, ""
+    if task.join.kind == "all":
+        return verdict, need_text(state, number, _WORDS.keys() - {"", *GOOD})
     name = f"at_least: {task.join.count}" if task.join.kind == "at_least" else task.join.kind
     return verdict, f"join `{name}` is not met: {_tally(state, number)}"
+
+
+def _outcomes(state: State, number: int) -> list[str]:
+    """What the needs of a task stand as."""
+    if state.specs[number].join.named:
+        return [need.outcome for need in needed(state, number)]
+    return [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
 
 
 def _expression(state: State, number: int, outcomes: list[str]) -> tuple[Verdict, str]:
@@ -82,18 +92,24 @@ def _word(state: State, number: int) -> str:
     return word if state.edition > 6 else _WORDS_BEFORE_7.get(task_state.dependency_outcome, word)
 
 
+def need_word(state: State, need: Need, between: str = "") -> str:
+    """A need and what it stands as: ```build` failed``."""
+    name, word = need.name or state.specs[need.number].id, need.lacks or _word(state, need.number)
+    return f"`{name}`{between} {word}"
+
+
 def need_text(state: State, number: int, outcomes: Collection[str]) -> str:
     """The sentence that names the first need that stands as one of ``outcomes``; empty where none does."""
-    for need in state.shape.needs[number]:
-        if state.tasks[need].dependency_outcome in outcomes:
-            return f"needs `{state.specs[need].id}`, which {_word(state, need)}"
+    for need in needed(state, number):
+        if need.outcome in outcomes:
+            return f"needs {need_word(state, need, ', which')}"
     return ""
 
 
 def _tally(state: State, number: int) -> str:
     """Each need with its outcome, the first few of many."""
-    needs = state.shape.needs[number]
-    shown = [f"`{state.specs[need].id}` {_word(state, need)}" for need in needs[:6]]
+    needs = needed(state, number)
+    shown = [need_word(state, need) for need in needs[:6]]
     return ", ".join(shown) + (f" and {len(needs) - 6} more" if len(needs) > 6 else "")
 
 
@@ -328,7 +344,7 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     if state.edition < 2:
         return settle(task, "omitted", "join", why)
     wants = _wants_completed(state, number)
-    outcomes = [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
+    outcomes = _outcomes(state, number)
     causes: list[str] = list(outcomes) if needs == "unmet" and wants else []
     if edges == "unmet":
         routes = state.shape.routes_in[number]

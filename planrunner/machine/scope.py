@@ -11,6 +11,7 @@ from planrunner.machine.endings import level_of, status_of_level
 from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
 from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
+from planrunner.machine.members import lacking, named_task, needed
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.plan.agents import OF_A_CONVERSATION
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
@@ -251,7 +252,7 @@ class GateScope:
     def _given(self, name: str) -> dict[str, Json]:
         state = self._state
         merged: dict[str, Json] = {}
-        for need in state.shape.needs[self._number]:
+        for need in dict.fromkeys(each.number for each in needed(state, self._number)):
             record = task_record(state, need)
             merged |= record.get(name, {})
         return merged
@@ -274,7 +275,7 @@ class TasksScope:
         """The record of a task; raises MissingName."""
         number = numbered(self._state, self._frame, name)
         if number is None:
-            raise MissingName(f"`{name}` is not a task here")
+            raise MissingName(_no_task(self._state, self._frame, name))
         task_state = self._overlay.get(number, self._state.tasks[number])
         record = task_record(self._state, number, self._overlay)
         if task_state.inner is not None and task_state.inner.kind == "items":
@@ -285,12 +286,17 @@ class TasksScope:
 
 
 def numbered(state: State, frame: Frame, name: str) -> int | None:
-    """The number of the task of that id on this level or on one around it."""
+    """The number of the task of that id on this level or on one around it, or of the member of a family there."""
     while True:
-        number = frame.index.get(name)
+        number = named_task(state, frame, name)
         if number is not None or frame.owner < 0 or frame.linked is not None:
             return number
         frame = state.tasks[frame.owner].frame
+
+
+def _no_task(state: State, frame: Frame, name: str) -> str:
+    lacks = lacking(state, frame, name)
+    return f"`{name}` {lacks or 'is not a task here'}"
 
 
 def _nothing_given(state: State, frame: Frame, overlay: Overlay) -> bool:
@@ -618,7 +624,7 @@ class ResultScope:
         make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, self._frame)
-        raise MissingName(f"`{name}` is not a task here")
+        raise MissingName(_no_task(state, self._frame, name))
 
     def result(self, number: int) -> Json:
         """The flags and the status of a task."""
@@ -633,7 +639,9 @@ class ResultScope:
 
     def _unknown(self, number: int) -> _Unknown | None:
         """What a need reads as where its result is not looked at."""
-        if number not in self._needs or (self._state.tasks[number].dependency_outcome and not self._ideal):
+        frame = self._state.tasks[number].frame
+        is_need = number in self._needs or (frame.kind == "items" and frame.owner in self._needs)
+        if not is_need or (self._state.tasks[number].dependency_outcome and not self._ideal):
             return None
         return _Unknown(self._state.specs[number].id, _COMPLETED if self._ideal else {})
 

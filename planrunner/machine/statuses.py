@@ -9,6 +9,7 @@ from planrunner.machine.endings import main_part_done
 from planrunner.machine.events import TaskStatus
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import has_next
+from planrunner.machine.members import waits_for_members
 from planrunner.machine.state import DependencyOutcome, State, TaskState
 from planrunner.machine.stops import was_called_off
 
@@ -186,8 +187,17 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
             elif task_state.broken < 0:
                 task_state.broken = number
         candidates[other] = None
+    if task.frame.kind == "items":
+        wake_waiting(state, task.frame.owner)
     if state.shape.routes_out:
         offer_routes(state, number)
+
+
+def wake_waiting(state: State, family: int) -> None:
+    """Look again at the tasks that need single items of a fan-out."""
+    for other in state.shape.dependents[family]:
+        if state.tasks[other].status == "pending" and waits_for_members(state, other):
+            state.candidates[other] = None
 
 
 def _overlooks_failures(state: State, frame: Frame) -> bool:

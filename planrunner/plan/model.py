@@ -48,12 +48,14 @@ class Expression(NamedTuple):
 
 
 class Join(NamedTuple):
-    """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``."""
+    """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``. Where single members of
+    a family are needed, ``named`` are the needs as the plan names them."""
 
     kind: JoinKind = "all"
     count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which is not needed here
     expression: Expression | None = None
     span: Span = NOWHERE
+    named: tuple[str, ...] = ()
 
 
 class Retry(NamedTuple):

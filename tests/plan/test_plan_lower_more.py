@@ -223,13 +223,14 @@ def test_subplans_by_name_have_what_plans_have() -> None:
     assert (sub.budgets.time, sub.outputs[0].name, sub.params[0].default) == (60.0, "o", 1)
 
 
-def test_who_needs_a_member_waits_for_its_family() -> None:
+def test_who_needs_a_member_has_the_family_as_its_need_and_the_member_in_its_join() -> None:
     result = loaded(
         "plan: p\ntasks:\n  - {id: dive-*, foreach: '[1, 2]', uses: noop}\n  - {id: dive-in, uses: noop}\n"
         "  - {id: a, uses: noop, needs: [dive-1, dive-2, dive-in]}\n  - {id: b, uses: noop, needs: [dive-*]}\n"
     )
     assert result.plan is not None, errors(result)
     assert [task.needs for task in result.plan.tasks[2:]] == [("dive-*", "dive-in"), ("dive-*",)]
+    assert [task.join.named for task in result.plan.tasks[2:]] == [("dive-1", "dive-2", "dive-in"), ()]
 
 
 def test_an_entry_that_excludes_by_an_axis_the_matrix_lacks_is_an_error() -> None:

@@ -1,6 +1,7 @@
 """How control moves: needs, joins, edges, retries, loops, fan-outs and their families.
 
-A task that needs a member of a family, ``dive-2``, waits for the family, since a run alone knows its members.
+A task that needs a member of a family, ``dive-2``, has the family as its need, since a run alone knows its members;
+its join keeps the name.
 """
 
 from __future__ import annotations
@@ -391,8 +392,9 @@ def _leading_to(task: Task, gates: dict[str, str]) -> Task:
     return task._replace(edges=edges)
 
 
-def joined(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """The tasks of one list, with needs and edges to ``dive-1`` leading to the family ``dive-*``."""
+def joined(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks of one list, with needs on ``dive-1`` as needs on the family ``dive-*``, whose join names the member.
+    An edge leads to a whole family."""
     families = [task for task in tasks if task.id[-1:] == "*"]
     if not families:
         return tasks
@@ -403,7 +405,24 @@ def joined(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
             return name
         return next((family.id for family in families if meant_by(family, name)), name)
 
-    return tuple([_led(task, {name: meant(name) for name in _named(task)}) for task in tasks])
+    found = []
+    for task in tasks:
+        targets = {name: meant(name) for name in _named(task)}
+        for edge in task.edges:
+            if _is_member(edge.target, targets[edge.target]):
+                way = f"write `{targets[edge.target]}` for all of them"
+                message = (
+                    f"leads to `{edge.target}`, one task of the family `{targets[edge.target]}`: an edge leads to all"
+                )
+                low.report("PLAN101", message, edge.span, way)
+        found.append(_led(task, targets))
+    return tuple(found)
+
+
+def _is_member(name: str, target: str) -> bool:
+    """Whether a name that means a family is that of one of its members."""
+    number = name[len(target) - 1 :]
+    return name != target and number.isascii() and number.isdigit() and number[0] != "0"
 
 
 def _named(task: Task) -> set[str]:
@@ -415,4 +434,6 @@ def _led(task: Task, meant: dict[str, str]) -> Task:
         return task
     needs = tuple(dict.fromkeys(meant[name] for name in task.needs))
     edges = tuple(edge._replace(target=meant[edge.target]) for edge in task.edges)
-    return task._replace(needs=needs, edges=edges)
+    named = any(_is_member(name, meant[name]) for name in task.needs)
+    join = task.join._replace(named=task.needs) if named else task.join
+    return task._replace(needs=needs, edges=edges, join=join)

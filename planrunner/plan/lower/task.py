@@ -423,7 +423,7 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
 
 def complete(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     """The tasks of one list with what takes all of them to tell: the members of families, the calls of commands."""
-    tasks = with_items(low, joined(tasks))
+    tasks = with_items(low, joined(low, tasks))
     return with_reflections(low, with_calls(low, tasks) if low.commands else tasks)
 
 

@@ -77,7 +77,7 @@ def _waits_for_itself(view: PlanView, here: int, edge: Edge) -> Iterable[Diagnos
 
 
 def _too_many(task: Task) -> Iterable[Diagnostic]:
-    count = len(set(task.needs))
+    count = len(set(task.join.named or task.needs))
     if task.join.count > count:
         span = task.join.span if task.join.span.end else span_of(task, "join")
         message = f"the join requires {task.join.count} completed needs, but `{task.id}` has {count}"

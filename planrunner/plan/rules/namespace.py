@@ -152,7 +152,7 @@ class Naming:
     def _needed(self, task: Task) -> dict[str, Type]:
         """Ids in an expression over results, before names of the plan such as ``run``; one that no task has is reported
         as a need, not as a name as well."""
-        result = dict.fromkeys(task.needs, _FLAGS)
+        result = dict.fromkeys((*task.needs, *task.join.named), _FLAGS)
         if "tasks" in result:
             flags, tasks = _FLAGS.fields, self._base["tasks"].fields
             both = Lazy({**flags, **self._results}, lambda name: flags.get(name) or tasks[name], tasks.__contains__)

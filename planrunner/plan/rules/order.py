@@ -31,9 +31,10 @@ class _Ordered(NamedTuple):
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     reads = [read for read in reads_of(view) if len(read.path) > 1 and read.path[0] == "tasks"]
+    ordered = [_Ordered(read, view.graph.find(read.path[1])) for read in reads]
     if view.outer:
-        yield from _outside(view, [read for read in reads if read.path[1] not in view.positions])
-    ordered = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
+        yield from _outside(view, [item.read for item in ordered if item.earlier < 0])
+    ordered = [item for item in ordered if item.earlier >= 0]
     ordered = [item for item in ordered if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
     if not ordered:
         return
@@ -41,7 +42,9 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     before = view.graph.precedes([(item.earlier, item.read.here) for item in ordered])
     upstream = []
     for item, is_before in zip(ordered, before, strict=True):
-        if is_before:
+        if is_before and not _is_needed_whole(view.graph, item):
+            yield _not_upstream(view, item)
+        elif is_before:
             upstream.append(item)
         elif not comes_last(tasks[item.read.here]) or tasks[item.earlier].finally_:
             yield _not_upstream(view, item)
@@ -90,6 +93,16 @@ def _own_result(item: _Ordered) -> bool:
     return item.earlier == item.read.here and item.read.moment in ("after", "detect", "checks")
 
 
+def _is_needed_whole(graph: Graph, item: _Ordered) -> bool:
+    """Whether what is read of a family is over by then: its reader may need but single members, and others than that
+    which it reads."""
+    named, family = graph.tasks[item.read.here].join.named, graph.ids[item.earlier]
+    if not named or item.read.path[1] in named or family in named or item.earlier not in graph.needs[item.read.here]:
+        return True
+    others = [each for each in graph.before(item.read.here) if each != item.earlier]
+    return any(graph.precedes([(item.earlier, each) for each in others]))
+
+
 def _place(view: PlanView, item: _Ordered) -> Span:
     return place_of(view, item.read.place, item.read.start, item.read.end)
 
@@ -106,10 +119,11 @@ def _not_upstream(view: PlanView, item: _Ordered) -> Diagnostic:
     if view.graph.precedes([(item.read.here, item.earlier)])[0]:
         message = f"`{task.id}` reads `{other.id}`, which runs after it"
         return Diagnostic("PLAN203", message, _place(view, item), labels=labels)
-    message = f"`{task.id}` reads `{other.id}`, which is not guaranteed to run before it"
-    edit = _need_edit(view, task, other.id)
-    fix = Fix(f"let `{task.id}` need `{other.id}`", (edit,), safe=False) if edit else None
-    help_ = f"add `{other.id}` to the needs of `{task.id}`"
+    name = item.read.path[1]
+    message = f"`{task.id}` reads `{name}`, which is not guaranteed to run before it"
+    edit = _need_edit(view, task, name)
+    fix = Fix(f"let `{task.id}` need `{name}`", (edit,), safe=False) if edit else None
+    help_ = f"add `{name}` to the needs of `{task.id}`"
     return Diagnostic("PLAN203", message, _place(view, item), labels=labels, help=help_, fix=fix)
 
 
