@@ -17,7 +17,7 @@ from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
 from planrunner.jsontext import shown
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import LOST, Outcome
 from planrunner.machine.identities import SpanIdentity, attempt_identity
 from planrunner.machine.ledger import units
 from planrunner.plan.expressions.quantities import format_duration
@@ -476,6 +476,7 @@ def named(outcome: Outcome, refused: tuple[dict[str, Json], ...], itself: bool =
     """The outcome of an attempt with what was ``refused`` to it, which its failure names. One that failed by ``itself``
     failed for a policy then; one that was stopped, or passed a limit, keeps its class."""
     outcome = outcome._replace(refused=refused) if refused else outcome
+    refused = tuple(row for row in refused if row["rule"] != LOST)
     if not (outcome.failure and refused):
         return outcome
     if outcome.rule or not itself or outcome.failure in _STOPPED:

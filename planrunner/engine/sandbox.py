@@ -33,6 +33,7 @@ from planrunner.safety.sandbox.confinement import (
     confinement,
     demand,
 )
+from planrunner.safety.sandbox.leavings import Leavings
 from planrunner.safety.sandbox.limits import EVERY, Breach, Keeper
 from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
 from planrunner.safety.sandbox.refusals import Tally
@@ -154,8 +155,14 @@ class Prepared(NamedTuple):
     way: Wrapped
     proxy: Proxy | None
     tally: Tally
+    leavings: Leavings
+
+    def tell(self) -> None:
+        """Count the files that are gone with the sandbox, once its program has ended."""
+        self.tally.lose(self.leavings.files())
 
     def close(self) -> None:
+        self.leavings.close()
         if self.proxy is not None:
             self.proxy.close()
 
@@ -166,9 +173,14 @@ def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, 
     proxy = None
     if shut.network == "judged":
         proxy = outlet(call.rights, grounds.directory, tally)
+    leavings = Leavings(shut)
     try:
-        return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy, tally)
+        way = wrapped(shut, command._replace(proxy=proxy.path if proxy else ""), leavings.theirs)
+        return Prepared(keeper, way, proxy, tally, leavings)
     except BaseException:
+        leavings.close()
+        if leavings.theirs:
+            os.close(leavings.theirs)
         if proxy is not None:
             proxy.close()
         raise
@@ -217,6 +229,7 @@ class Shut:
         self._keeper.end()
         if self._process is not None and self._process.forced:
             remove(self._prepared.way)
+        self._prepared.tell()
         self._prepared.close()
         left = self._keeper.over()
         breach = self._breach or left
@@ -325,6 +338,7 @@ class Enclosure:
     def over(self) -> None:
         """After the program has ended. Raises Failure (policy) for what it may not leave behind."""
         self._keeper.end()
+        self._prepared.tell()
         self._prepared.close()
         if (breach := self._keeper.over()) is not None:
             raise Failure(breach.message, "policy", rule=breach.rule)

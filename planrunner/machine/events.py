@@ -28,6 +28,10 @@ TaskStatus = Literal[
 RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
 
 
+LOST = "sandbox.lost"
+"""The rule of a row of ``refused`` that names files which are gone with the sandbox of the attempt: no failure."""
+
+
 class Outcome(NamedTuple):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
     plugin's own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are tails of the text.

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import LOST, Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
@@ -108,7 +108,7 @@ def failure_block(
 
 def failure_facts(state: State, number: int, source: Source | None = None) -> list[tuple[str, str]]:
     """What is known of the failure of a task, as names and texts: why, in, place, command, stdout, stderr, refused,
-    gave, advice and then. Texts may be empty and have lines."""
+    lost, gave, advice and then. Texts may be empty and have lines."""
     task, task_state = state.specs[number], state.tasks[number]
     own = not (task.concluding or task.uses == ASKING)
     return [
@@ -118,6 +118,7 @@ def failure_facts(state: State, number: int, source: Source | None = None) -> li
         ("command", command_text(task) if own else ""),
         *_output(task_state.outcome),
         ("refused", refused_text(task_state.outcome)),
+        ("lost", lost_text(task_state.outcome)),
         ("gave", _given(task_state) if own else ""),
         ("advice", advice(task, task_state.failure)),
         ("then", _consequence(state, number)),
@@ -313,8 +314,14 @@ def refused_text(outcome: Outcome | None) -> str:
     return "" if outcome is None else "\n".join(_lines(outcome, outcome.message))
 
 
+def lost_text(outcome: Outcome | None) -> str:
+    """Which files of an attempt are gone with its sandbox, and what keeps them."""
+    rows = [] if outcome is None else [row for row in outcome.refused if row["rule"] == LOST]
+    return "\n".join(f"{plural(row['count'], 'file')}: {row['what']}\n  {row.get('message', '')}" for row in rows)
+
+
 def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
-    """What was refused to tasks that did not fail: they did without it."""
+    """What was refused to tasks that did not fail, which did without it, and what was lost with their sandboxes."""
     refused = [
         (number, task.outcome)
         for number, task in enumerate(state.tasks)
@@ -322,8 +329,12 @@ def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
     ]
     lines = []
     for number, outcome in refused[:_TASKS]:
-        lines.append(f"  refused to `{label(state, number)}`, which went well without:")
-        lines += [f"    {harmless(line)}" for line in _lines(outcome, "")]
+        if rows := list(_lines(outcome, "")):
+            lines.append(f"  refused to `{label(state, number)}`, which went well without:")
+            lines += [f"    {harmless(line)}" for line in rows]
+        if text := lost_text(outcome):
+            lines.append(f"  lost by `{label(state, number)}`:")
+            lines += [f"    {harmless(line)}" for line in text.splitlines()]
     if len(refused) > _TASKS:
         hint = f"{terminal.program} events {state.run_id} --type attempt_ended"
         lines.append(f"  and to {plural(len(refused) - _TASKS, 'task')} more: {hint}")
@@ -331,11 +342,12 @@ def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
 
 
 def _lines(outcome: Outcome, known: str) -> Iterator[str]:
-    for row in outcome.refused[:_ROWS]:
+    refused = [row for row in outcome.refused if row["rule"] != LOST]
+    for row in refused[:_ROWS]:
         times = f", {row['count']} times" if row["count"] > 1 else ""
         message = row.get("message", "")
         yield f"{row['what'] or 'others'} ({row['rule']}{times})"
         if message and message not in known:
             yield f"  {message}"
-    if len(outcome.refused) > _ROWS:
-        yield f"and {len(outcome.refused) - _ROWS} more"
+    if len(refused) > _ROWS:
+        yield f"and {len(refused) - _ROWS} more"

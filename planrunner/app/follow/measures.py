@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from planrunner.app.follow.feed import Seen
 from planrunner.app.follow.positions import read_kept
 from planrunner.machine.events import (
+    LOST,
     AttemptEnded,
     BudgetExtended,
     BudgetRefused,
@@ -226,7 +227,7 @@ def _attempt_ended(measures: Measures, seen: Seen, event: AttemptEnded) -> None:
     measures.observe("attempt_duration_seconds", max(0.0, outcome.duration), capability=capability)
     if outcome.rule:
         measures.count("safety_violations", rule=outcome.rule)
-    for refused in outcome.refused:
+    for refused in (row for row in outcome.refused if row["rule"] != LOST):
         measures.count("safety_violations", _number(refused.get("count"), 1), rule=str(refused.get("rule")))
     _memory(measures, capability, outcome)
     _models(measures, capability, outcome)

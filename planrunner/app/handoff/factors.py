@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from planrunner.machine.events import (
+    LOST,
     AttemptEnded,
     BudgetWarned,
     DoubtSettled,
@@ -154,10 +155,13 @@ def _retries(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
 
 def _refused(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:
     for seq, event in of_kind(entries, AttemptEnded):
-        if event.outcome.refused:
-            rows = [f"{row['what'] or 'others'} ({row['rule']})" for row in event.outcome.refused]
-            text = f"The sandbox refused to `{_name(state, event.task)}`: {listed(rows)}."
-            yield Fact(text, (seq,))
+        name, refused = f"`{_name(state, event.task)}`", event.outcome.refused
+        rows = [f"{row['what'] or 'others'} ({row['rule']})" for row in refused if row["rule"] != LOST]
+        if rows:
+            yield Fact(f"The sandbox refused to {name}: {listed(rows)}.", (seq,))
+        for row in refused:
+            if row["rule"] == LOST:
+                yield Fact(f"{name} lost {plural(row['count'], 'file')} with its sandbox: {row['what']}.", (seq,))
 
 
 def _budgets(state: State, entries: Sequence[Entry]) -> Iterator[Fact]:

@@ -24,7 +24,7 @@ from planrunner.journal.proof import Anchor, Break, ChainedRun, Verdict, cut, st
 from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal, require_local
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
-from planrunner.machine.events import Entry, PlanRefused
+from planrunner.machine.events import LOST, Entry, PlanRefused
 from planrunner.redaction import Redactor, masked
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.safety.trust import why_outside
@@ -266,11 +266,13 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
     """One event as it is stored, its link, and what it says: everything after ``link`` is read out of ``body``."""
     body, kind, at = json.loads(stored["body"]), stored["kind"], stored["at"]
     outcome = body.get("outcome") or {}
-    refused = outcome.get("rule") or outcome.get("refused")
+    rows = outcome.get("refused", ())
+    refused = outcome.get("rule") or any(each["rule"] != LOST for each in rows)
     why = [str(body[name]) for name in _WHY if body.get(name)] + _given(body.get("environment") or {})
     why += [str(outcome[name]) for name in ("failure", "rule", "message") if outcome.get(name)]
     why += [
-        f"refused {each['what'] or 'others'} ({each['rule']}, {each['count']})" for each in outcome.get("refused", ())
+        f"{'lost' if each['rule'] == LOST else 'refused'} {each['what'] or 'others'} ({each['rule']}, {each['count']})"
+        for each in rows
     ]
     return {
         "run": run,

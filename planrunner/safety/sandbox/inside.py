@@ -1,6 +1,6 @@
 """What a confined process does before it becomes the task's program. It is started as a script, mostly within
 namespaces already, imports nothing of planrunner, and takes two arguments before the command: the number of the
-descriptor that its order comes by, and ``--``.
+descriptor that its order comes by, and that of the socket by which it hands over its temporary folder, or ``--``.
 It lets in what Landlock is told to, sets limits, offers the way to the proxy, filters system calls and execs.
 
 Every task that is shut in waits for this, so it imports little: the order comes as ``marshal``, from the very same
@@ -69,6 +69,8 @@ def main() -> None:
     with open(int(sys.argv[1]), "rb") as file:
         order, command = marshal.load(file), sys.argv[3:]  # noqa: S302 - it comes from the engine
     try:
+        if sys.argv[2] != "--":
+            _show(int(sys.argv[2]), order["temporary"])
         if order["relay"]:
             _offer(order["relay"])
         _prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -239,6 +241,17 @@ def _filter(lines: bytes) -> None:
     given = _Program(len(lines) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     if _C.prctl(_SET_FILTER, ctypes.c_ulong(2), ctypes.byref(given), 0, 0) != 0:
         raise _fault("seccomp")
+
+
+def _show(number: int, path: str) -> None:
+    """Hand a folder over, so that what is left in it can be told when the sandbox is gone."""
+    import _socket  # `socket` imports more, which takes as long as all the rest
+
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    line = _socket.socket(_UNIX, _socket.SOCK_STREAM, 0, number)
+    line.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))])
+    line.close()
+    os.close(handle)
 
 
 def _offer(path: str) -> None:

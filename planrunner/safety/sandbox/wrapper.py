@@ -85,14 +85,15 @@ def _cure(why: str) -> str:
     return f"{cure}, see `planrunner doctor --sandbox`, or run with --no-sandbox at a terminal"
 
 
-def wrapped(confinement: Confinement, command: Command) -> Wrapped:
-    """How to start the command shut in. The kind has to work here (``settled``)."""
+def wrapped(confinement: Confinement, command: Command, shown: int = 0) -> Wrapped:
+    """How to start the command shut in. The kind has to work here (``settled``). ``shown`` is a descriptor by which a
+    sandbox with a temporary folder of its own hands that over, and is closed with those of ``Wrapped``."""
     if confinement.kind == "none":
         return Wrapped(tuple(command.arguments), dict(command.env), command.directory)
     if confinement.kind == "docker":
         arguments = contained(confinement, command, presence.docker()[0])
         return Wrapped(arguments, dict(command.env), command.directory, command.name)
-    env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
+    env = {**command.env, "HOME": HOME, "TMPDIR": temporary(confinement)}
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
         order = _kept(confinement, command)
@@ -104,10 +105,15 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
     except BaseException:
         _let_go(held.values())
         raise
-    handles = sorted((*held.values(), order))  # so none is laid over one that has yet to be moved to its number
+    shows = (shown,) if shown else ()
+    handles = sorted((*held.values(), order, *shows))  # so none is laid over one that has yet to be moved to its number
     numbers = {handle: command.first + at if command.first else handle for at, handle in enumerate(handles)}
     files = {path: numbers[handle] for path, handle in held.items()}
-    arguments = (*_bubble(confinement, command, files), *_shim(numbers[order]), *command.arguments)
+    arguments = (
+        *_bubble(confinement, command, files),
+        *_shim(numbers[order], str(numbers.get(shown, "--"))),
+        *command.arguments,
+    )
     return Wrapped(arguments, env, "/", descriptors=tuple(handles))
 
 
@@ -144,9 +150,10 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
     return (*files[:-2], *proxy, *files[-2:])
 
 
-def _shim(order: int) -> tuple[str, ...]:
-    """What stands before a command inside; ``order`` is the number of the descriptor with its order."""
-    return (presence.interpreter(), "-I", "-S", "-B", presence.INSIDE, str(order), "--")
+def _shim(order: int, shown: str = "--") -> tuple[str, ...]:
+    """What stands before a command inside; ``order`` is the number of the descriptor with its order, ``shown`` that by
+    which it hands over the temporary folder."""
+    return (presence.interpreter(), "-I", "-S", "-B", presence.INSIDE, str(order), shown)
 
 
 def _kept(confinement: Confinement, command: Command) -> int:
@@ -162,6 +169,7 @@ def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
         "drop": alone,
         "covers": covers(confinement) if alone and presence.covers() else [],
         "directory": command.directory,
+        "temporary": temporary(confinement),
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
         "filter": program(os.uname().machine, _families(confinement), owners=not alone),
@@ -274,6 +282,12 @@ ROOM = 1 << 30
 """Bytes of temporary files, unless the limit on memory is smaller: they lie in memory."""
 
 
+def temporary(confinement: Confinement) -> str:
+    """The folder for temporary files in a sandbox with files of its own. ``/tmp`` itself is that around a project that
+    lies in it directly: what is written there has to fail, so there it is the home."""
+    return HOME if os.path.dirname(confinement.root) == TEMPORARY else TEMPORARY
+
+
 def mounts(confinement: Confinement, held: Mapping[str, int]) -> Iterator[str]:
     """The arguments of ``bwrap`` about files; ``held`` are the numbers of paths that it gets as open descriptors."""
     room = str(min(ROOM, confinement.limits.memory or ROOM))
@@ -281,8 +295,13 @@ def mounts(confinement: Confinement, held: Mapping[str, int]) -> Iterator[str]:
     yield from ("--dev", "/dev", "--perms", "1777", "--size", room, "--tmpfs", SHARED, "--remount-ro", "/dev")
     yield from ("--proc", "/proc", "--remount-ro", "/proc")  # settings of the kernel lie there, and root may write them
     yield from ("--perms", "1777", "--size", room, "--tmpfs", TEMPORARY, "--dir", "/run")
-    yield from ("--symlink", TEMPORARY, f"/var{TEMPORARY}", "--perms", "0700", "--dir", HOME)
+    yield from ("--symlink", TEMPORARY, f"/var{TEMPORARY}", "--perms", "0700")
     hidden = []
+    if temporary(confinement) == HOME:
+        hidden.append(TEMPORARY)
+        yield from ("--size", room, "--tmpfs", HOME)
+    else:
+        yield from ("--dir", HOME)
     around = os.path.dirname(confinement.root)
     if around != TEMPORARY and beneath(around, TEMPORARY):  # what is written there would be gone, and no one would know
         hidden.append(around)
@@ -387,7 +406,7 @@ def _parts(path: str, without: Sequence[str]) -> Iterator[str]:
 
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_HIGH = 300
+HIGH = 300
 """Descriptors are kept from this number on, out of the way of those that a process is given."""
 
 
@@ -400,7 +419,7 @@ def opened(root: str, path: str) -> int:
     try:
         if stat.S_ISLNK(os.fstat(handle).st_mode):
             raise Refused(f"{path} became a link while it was to be let in", rule="sandbox.files")
-        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, HIGH)
     finally:
         os.close(handle)
 
@@ -426,7 +445,7 @@ def kept(content: bytes) -> int:
         with open(handle, "wb", closefd=False) as file:
             file.write(content)
         os.lseek(handle, 0, os.SEEK_SET)
-        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, HIGH)
     finally:
         os.close(handle)
 

@@ -45,7 +45,7 @@ class Trouble(NamedTuple):
     undoable: bool
 
 
-_SHOWN = {"in": "In", "refused": "Refused", "gave": "Gave", "advice": "Advice", "then": "Then"}
+_SHOWN = {"in": "In", "refused": "Refused", "lost": "Lost", "gave": "Gave", "advice": "Advice", "then": "Then"}
 
 
 LINES = 40
