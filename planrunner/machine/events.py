@@ -28,8 +28,7 @@ TaskStatus = Literal[
 RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
 
 
-LOST = "sandbox.lost"
-"""The rule of a row of ``refused`` that names files which are gone with the sandbox of the attempt: no failure."""
+LOST = "sandbox.lost"  # the rule of a row of ``refused`` that names files which are gone with the sandbox: no failure
 
 
 class Outcome(NamedTuple):

@@ -20,6 +20,7 @@ from planrunner.app.plans.lint import convert_text, format_text, mend_file
 from planrunner.app.plans.places import ENDINGS, FOLDER, is_kept, new_fault, require_plan_text
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
+from planrunner.app.runs.secrets import obligations_of
 from planrunner.caller import workspace
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RecordMismatch, StorageFailed, UsageError
@@ -33,7 +34,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
-from planrunner.safety.obligations import obligations
 from planrunner.safety.project import FILE, settings_files
 from planrunner.safety.roster import roster_or_none
 from planrunner.safety.trust import mark, why_marked
@@ -159,7 +159,7 @@ def look(path: str, text: str) -> Look:
     shown = Source(text, path, file.source.notation)
     if file.findings:
         return Look(shown, arrange(file.findings), None)
-    loaded = load(file.source, Registry(project=project, keeps=False), obligations(project))
+    loaded = load(file.source, Registry(project=project, keeps=False), obligations_of(project))
     return Look(shown, loaded.findings, loaded.plan, loaded.sketch)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from planrunner.app.plans.files import find_plans
 from planrunner.app.plans.path import read_regular
 from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
+from planrunner.app.runs.secrets import obligations_of
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
 from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.fileio import replace_file
@@ -27,7 +28,6 @@ from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
-from planrunner.safety.obligations import obligations
 from planrunner.safety.project import FILE, check_files, variables_of
 from planrunner.safety.project import Checked as FileChecked
 from planrunner.source import Notation, Source
@@ -96,7 +96,7 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     """The findings about one plan."""
     if file.findings:  # the bytes are not text: there is nothing to load
         return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
-    loaded = load(file.source, capabilities, obligations(find_project(file.source.name)))
+    loaded = load(file.source, capabilities, obligations_of(find_project(file.source.name)))
     _latest[:] = [loaded]
     return Checked(file.source, chosen(loaded.findings, choice), file.source.text)
 

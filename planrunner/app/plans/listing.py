@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from planrunner.app.runs.secrets import obligations_of
 from planrunner.caller import workspace
 from planrunner.fileio import read_regular
 from planrunner.plan.files import decode
@@ -16,7 +17,6 @@ from planrunner.plan.load import Loaded, load
 from planrunner.plan.names import plan_paths
 from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
-from planrunner.safety.obligations import obligations
 from planrunner.safety.trust import settings_text
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Scalar
@@ -113,7 +113,7 @@ def _is_unchanged(folder: str, name: str, digest: str) -> bool:
 
 def _look(root: str, file: PlanFile, data: bytes, registry: Registry) -> _Kept:
     read = decode(data, os.path.join(root, file.path))
-    loaded = Loaded(None, read.findings, None) if read.findings else load(read.source, registry, obligations(root))
+    loaded = Loaded(None, read.findings, None) if read.findings else load(read.source, registry, obligations_of(root))
     counts = Counter(finding.severity for finding in loaded.findings)
     tasks = [*every(loaded.plan.tasks)] if loaded.plan is not None else []
     return _Kept(

@@ -14,6 +14,7 @@ from planrunner.app.plans.lint import registry
 from planrunner.app.runs.execute import RunResult, Watch, directory_of
 from planrunner.app.runs.resume import Manner, resume
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
+from planrunner.app.runs.secrets import obligations_of
 from planrunner.caller import principal
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
 from planrunner.errors import Denied, Hint, NextStep, PlanInvalid, RecordMismatch, RunHeld, UsageError
@@ -25,7 +26,6 @@ from planrunner.machine.proposals import digest_of, proposed
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.safety.obligations import obligations
 from planrunner.safety.project import levels, policy_records
 from planrunner.source import Source, notation_of
 from planrunner.views.revision import Proposal, Revision
@@ -159,4 +159,4 @@ def why_a_person(state: State, proposal: Proposal, state_dir: str) -> list[str]:
 
 def _plan(proposal: Proposal, directory: str) -> Plan | None:
     source = Source(proposal.text, proposal.path, notation_of(proposal.path))
-    return load(source, registry(directory), obligations(directory)).plan
+    return load(source, registry(directory), obligations_of(directory)).plan

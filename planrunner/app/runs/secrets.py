@@ -12,9 +12,11 @@ from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.stores import VARIABLE as JOURNAL
 from planrunner.machine.stops import FINAL_STOPS
+from planrunner.plan.rules.view import Project
 from planrunner.plan.tasks import every_secret
 from planrunner.redaction import SHORTEST
 from planrunner.safety.credentials import read_credentials
+from planrunner.safety.obligations import obligations
 from planrunner.safety.project import read_data
 
 if TYPE_CHECKING:
@@ -116,9 +118,23 @@ def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _worth_it(name or database, unquote(password or ""))
 
 
+def hidden_variables(directory: str) -> tuple[str, ...]:
+    """The variables that no task and no template sees, since the settings of a directory name them for a secret. Raises
+    as ``read_credentials``."""
+    return tuple(sorted({each.variable for each in named_variables(read_data(directory))}))
+
+
+def obligations_of(directory: str) -> Project:
+    """What the project in a directory holds its plans to when they are checked, with those variables."""
+    project = obligations(directory)
+    try:
+        return project._replace(hidden=hidden_variables(directory))
+    except (PlanInvalid, UsageError):
+        return project
+
+
 def without_hidden(names: tuple[str, ...], directory: str) -> tuple[str, ...]:
     """Names of environment variables that templates read, without those that credentials come from and that settings
     name for a secret."""
-    hidden = {each.env_var for each in read_credentials(directory).values()}
-    hidden |= {each.variable for each in named_variables(read_data(directory))}
+    hidden = {*hidden_variables(directory), *(each.env_var for each in read_credentials(directory).values())}
     return tuple(name for name in names if name not in hidden)

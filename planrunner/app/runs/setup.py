@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__, caller
 from planrunner.app.plans.path import read_regular
-from planrunner.app.runs.secrets import without_hidden
+from planrunner.app.runs.secrets import hidden_variables, without_hidden
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
@@ -105,6 +105,8 @@ class Held(NamedTuple):
 
     credentials: dict[str, str] | None = None
     roster: Roster | None = None
+    hidden: tuple[str, ...] = ()
+    """Variables that the settings name for a secret."""
 
 
 def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
@@ -112,6 +114,8 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
     if held.credentials:
         parts = (*parts, write_json(sorted(held.credentials.items())))
+    if held.hidden:
+        parts = (*parts, write_json(held.hidden))
     roster = held.roster
     if roster is None:
         parts = (*parts, "settings with errors")
@@ -124,10 +128,10 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
 
 def _held(directory: str) -> Held:
     if not has_settings(directory):
-        return Held({}, Roster())
+        return Held({}, Roster(), hidden_variables(directory))
     try:
         credentials = {name: each.env_var for name, each in read_credentials(directory).items()}
-        return Held(credentials, read_roster(directory))
+        return Held(credentials, read_roster(directory), hidden_variables(directory))
     except (UsageError, PlanInvalid):
         return Held()
 
@@ -162,7 +166,7 @@ def _load(path: str, text: bytes | None, registry: Registry, held: Held) -> Read
     from planrunner.plan.load import load
     from planrunner.plan.rules.view import Project
 
-    loaded = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster))
+    loaded = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster, hidden=held.hidden))
     plan, findings, files = loaded.plan, loaded.findings, loaded.files
     if plan is None or any(finding.code == "PLAN801" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)

@@ -19,9 +19,9 @@ CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not view.credentials and not any(task.secrets or named_credential(task) for task in view.plan.tasks):
-        return ()
-    return judged(view)
+    if view.credentials or view.hidden or any(task.secrets or named_credential(task) for task in view.plan.tasks):
+        return judged(view)
+    return ()
 
 
 _RECEIVERS = frozenset(("shell", "python", "dask", "git", "docker", "kubectl", "validate", "http"))
@@ -116,7 +116,8 @@ def _argument(view: PlanView, task: Task, variable: str, program: str) -> Span:
 
 def _templates(view: PlanView) -> Iterator[Diagnostic]:
     """``env`` of a template is that of the runner, and whatever a template gives stands in the journal."""
-    everywhere = {variable: name for name, variable in (view.credentials or {}).items() if variable}
+    everywhere = dict.fromkeys(view.hidden, "")
+    everywhere |= {variable: name for name, variable in (view.credentials or {}).items() if variable}
     of_task = [{**everywhere, **_variables(view, task)} for task in view.plan.tasks]
     for text in texts_of(view):
         hidden = of_task[text.here] if text.here >= 0 else everywhere
@@ -132,5 +133,10 @@ def _templates(view: PlanView) -> Iterator[Diagnostic]:
 
 
 def _written(variable: str, name: str, place: Span) -> Diagnostic:
+    if not name:
+        message = f"`env.{variable}` holds a secret that the settings name, which templates cannot read"
+        entry = f"{{id: NAME, auth: {{source: env, env_var: {variable}}}}}"
+        help_ = f"list it in planrunner.yaml (`provider_credentials: [{entry}]`) and declare `secrets: [NAME]`"
+        return Diagnostic("PLAN822", message, place, help=help_)
     message = f"`env.{variable}` is the secret `{name}`, which templates cannot read"
     return Diagnostic("PLAN822", message, place, help=f"declare `secrets: [{name}]` and let the program read it")

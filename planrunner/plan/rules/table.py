@@ -145,6 +145,7 @@ def examine(
             people=project.people,
             levels=project.levels,
             credentials=project.credentials,
+            hidden=project.hidden,
             directory=project.directory,
             refused=project.refused,
         )

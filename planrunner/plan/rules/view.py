@@ -31,6 +31,8 @@ class Project(NamedTuple):
     """Whether the schema has refused the plan, so that values may have any shape."""
     roster: Roster | None = None
     """The agents and tools of the project; None where they were not loaded."""
+    hidden: tuple[str, ...] = ()
+    """Variables that settings name for a secret of a capability or a service."""
 
 
 _WORD = "A-Za-z0-9_*-"
@@ -70,6 +72,8 @@ class PlanView(NamedTuple):
     """The operator's levels of policy."""
     credentials: Mapping[str, str] | None = None
     """The credentials of the project by id; None where they were not loaded."""
+    hidden: tuple[str, ...] = ()
+    """Variables that settings name for a secret of a capability or a service."""
     directory: str = ""
     """Where the plan would run; empty where it is not known."""
     refused: bool = False

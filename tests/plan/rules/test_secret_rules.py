@@ -96,3 +96,12 @@ def test_a_secret_among_arguments_is_marked_beside_the_program_that_gets_it() ->
     found = load(Source(text, "p.yaml"), Registry(), Project(credentials=KNOWN)).findings
     (span,) = [each.span for each in found if each.code == "PLAN823"]
     assert text[: span.start].count("\n") == 7
+
+
+@pytest.mark.parametrize("use", ["run: 'x {{ env.MODEL_KEY }}'", "run: x, when: env.MODEL_KEY == 'x'"])
+def test_a_variable_that_settings_name_for_a_secret_is_not_read_by_a_template(use: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {use}}}\n"
+    findings = load(Source(text, "p.yaml"), Registry(), Project(hidden=("MODEL_KEY",))).findings
+    (found,) = [each for each in findings if each.severity == "error"]
+    assert (found.code, text[found.span.start : found.span.end]) == ("PLAN822", "env.MODEL_KEY")
+    assert "env_var: MODEL_KEY" in found.help
