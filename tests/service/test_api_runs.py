@@ -213,3 +213,34 @@ def test_a_plan_is_written_checked_previewed_and_one_task_of_it_run(served: Serv
     assert [node["id"] for node in graph["nodes"]] == ["a"]
     run = served.post(f"{served.api}/plans/plans/made.json/tasks/a/run", {"inputs": {}}).data["run_id"]
     assert served.settled(run)["status"] == "completed"
+
+
+def test_a_text_that_looks_like_a_number_is_a_text_through_the_api(served: Served) -> None:
+    (served.folder / "plans" / "ver.yaml").write_text(
+        "plan: ver\ndefaults: {timeout: 1m}\nparams: {word: {type: string, default: 1.10}, n: {type: int, default: 0}}\n"
+        "tasks:\n  - {id: says, run: 'echo \"<{{ params.word }}> {{ params.n }}\"'}\n"
+    )
+    for params, said in (({"word": "2.50"}, "<2.50> 0"), ({}, "<1.10> 0"), ({"word": 2, "n": "3"}, "<2> 3")):
+        run = served.start("plans/ver.yaml", params=params)
+        assert served.settled(run)["status"] == "completed"
+        assert served.get(f"{served.api}/runs/{run}/log?task=says").text == f"{said}\n"
+    refused = served.post(f"{served.api}/runs", {"plan": "plans/ver.yaml", "params": {"word": 1.10}})
+    assert refused.status == 400
+    assert "`word` takes text, not the number `1.1`: write it in quotes" in refused.data["detail"]
+
+
+def test_an_answer_left_to_its_defaults_is_the_defaults(served: Served) -> None:
+    form = "form: {b: {type: bool, default: false}, i: {type: int, default: 0}, s: {type: string, default: ''}, "
+    form += "v: {type: string, default: 3.10}}"
+    (served.folder / "plans" / "forms.yaml").write_text(
+        "plan: forms\ndefaults: {timeout: 1m}\nparams: {word: {type: string, default: 1.10}}\ntasks:\n"
+        f"  - {{id: g, ask: 'go with {{{{ params.word }}}}?', {form}}}\n"
+    )
+    run = served.start("plans/forms.yaml")
+    served.settled(run)
+    page = served.get(f"/{served.project}/inbox/{run}/g").text
+    assert "go with 1.10?" in page and 'value="3.10"' in page
+    [gate] = served.get(f"{served.api}/runs/{run}/gates").data["gates"]
+    assert served.post(f"{served.api}/runs/{run}/gates/g/approve", {"shown": gate["shown"]}).status < 300
+    outputs = awaited(lambda: served.run(run)["tasks"]["g"].get("outputs"))
+    assert {name: outputs[name] for name in "bisv"} == {"b": False, "i": 0, "s": "", "v": "3.10"}

@@ -20,7 +20,7 @@ Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "re
 to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop."""
 
 
-_COPES = r"\|\s*(?:default|d)\b|\bis\s+(?:not\s+)?defined\b|\bif\b"
+_COPES = r"\|\s*(?:default|d)\b|\b(?:default|d|exists)\s*\(|\bis\s+(?:not\s+)?defined\b|\bif\b"
 """A template that says what to write where a value is missing."""
 
 _TASKS = r"tasks\s*[.\[]"

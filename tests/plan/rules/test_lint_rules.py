@@ -158,6 +158,10 @@ CLEAN = {
   - {id: a, run: x, outputs: {count: int}, allow_failure: true}
   - {id: b, run: "echo {{ tasks.a.outputs.count | default(0) }}", needs: [a]}
 """,
+    "a value with a default that is written as a call": """
+  - {id: a, run: x, outputs: {count: int}, allow_failure: true}
+  - {id: b, run: "echo {{ default(tasks.a.outputs.count, 0) }}", needs: [a]}
+""",
     "the status of a task that may have failed": """
   - {id: a, run: x}
   - {id: b, run: "echo {{ tasks.a.status }}", needs: [a], join: all_done}

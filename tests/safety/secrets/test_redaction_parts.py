@@ -9,7 +9,7 @@ from pathlib import Path
 
 import commands
 import pytest
-from canaries import canary
+from canaries import canary, is_told, told_in
 from workbench import ROOT
 
 from planrunner.redaction import Redactor, parts
@@ -78,7 +78,8 @@ tasks:
       echo "token=$t" >> "$PLANRUNNER_OUTPUT"
       echo "$t"; echo "$t" >&2
     artifacts: [{name: kept, path: kept.txt}]
-  - {id: b, needs: [a], secrets: {S: sa}, run: 'printf %s "$S" | sed "s/.*token//" >&2; exit 1'}
+  - {id: ask, needs: [a], gate: checks, checks: ["tasks.a.outputs.token != ''"]}
+  - {id: b, needs: [ask], secrets: {S: sa}, run: 'printf %s "$S" | sed "s/.*token//" >&2; exit 1'}
 """
     )
     secret = json.dumps({"user": "r", "token": canary("member")})
@@ -89,3 +90,17 @@ tasks:
         commands.run("show", "last", "--json", folder=tmp_path, env=env).data["tasks"]["a"]["outputs"]["token"]
         == "[secret:sa]"
     )
+    seen = [
+        commands.call(*words, folder=tmp_path, env=env).stdout
+        for words in (
+            ("events", "last", "--json"),
+            ("why", "last", "b"),
+            ("show", "last"),
+            ("artifacts", "get", "last", "kept"),
+            ("report", "last", "-o", "r.html"),
+            ("archive", "last", "-o", "kept"),
+        )
+    ]
+    written = [tmp_path / "r.html", *(path for path in (tmp_path / "kept").rglob("*") if path.is_file())]
+    assert len(written) > 5 and b"[secret:sa]" in written[0].read_bytes()
+    assert not any(map(is_told, (*seen, *(path.read_bytes() for path in written)))) and not told_in(tmp_path)
