@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from jsonschema import Draft7Validator, ValidationError
@@ -18,7 +18,7 @@ from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.plan.sections import Schema, sections_with
+from planrunner.plan.sections import PLAN, PROJECT, Schema, sections_with
 from planrunner.syntax.tree import Json, Mapping, Node, Sequence, to_json
 
 Path: TypeAlias = "Iterable[str | int]"
@@ -154,10 +154,30 @@ def _fault(error: ValidationError, node: Node, name: str, held: dict[int, dict[s
 def _unknown_keys(fault: Fault) -> Iterator[Diagnostic]:
     assert isinstance(fault.node, Mapping)
     known = tuple(fault.schema.get("properties", ()))
-    for key, _ in fault.node.entries:
+    for key, value in fault.node.entries:
         if key.value not in known:
-            under = sections_with(str(key.value), fault.schema, _file)
-            yield wording.unknown_key(fault.title, key, known, fault.node, under)
+            under = sections_with(wording.inner_name(str(key.value)), fault.schema, _file)
+            takes = partial(_takes, fault.schema, value)
+            yield wording.unknown_key(fault.title, key, known, fault.node, under, takes)
+
+
+def _takes(schema: Schema, value: Node, key: str) -> bool:
+    """Whether a value may stand under a key as it is, faults inside it aside."""
+    errors = _ANYWHERE(schema["properties"][key]).iter_errors(to_json(value))
+    return all(error.absolute_path for error in errors)
+
+
+def _referred(_: object, target: str, instance: Json, __: object) -> Iterator[ValidationError]:
+    """What a ``$ref`` demands; without a file the part is looked up in both schemas."""
+    file, _, pointer = target.partition("#")
+    for name in [file] if file else [PLAN, PROJECT]:
+        if not file and pointer.split("/")[-1] not in _file(name).get("definitions", {}):
+            continue
+        yield from _part(f"{name}#{pointer}").iter_errors(instance)
+        return
+
+
+_ANYWHERE: Any = extend(Draft7Validator, {"$ref": _referred})
 
 
 def _missing_keys(fault: Fault) -> Iterator[Diagnostic]:
@@ -170,8 +190,10 @@ def _missing_keys(fault: Fault) -> Iterator[Diagnostic]:
 def _meant(fault: Fault) -> frozenset[str | None]:
     """The keys that are misspelt, as they were meant: they are not missing as well."""
     known = tuple(fault.schema.get("properties", ()))
-    keys = fault.node.entries if isinstance(fault.node, Mapping) else ()
-    return frozenset(wording.meant_key(str(key.value), known) for key, _ in keys if key.value not in known)
+    if not isinstance(fault.node, Mapping):
+        return frozenset()
+    keys = fault.node.entries
+    return frozenset(wording.meant_key(str(key.value), known, fault.node) for key, _ in keys if key.value not in known)
 
 
 def _excluded(fault: Fault) -> Iterator[Diagnostic]:

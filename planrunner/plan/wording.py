@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
@@ -107,6 +107,8 @@ def titled(title: str, name: str) -> str:
         return name
     if title == name.strip("`"):
         return name
+    if title.startswith(("a ", "an ")):
+        return title
     return f"{'an' if title[0] in 'aeio' else 'a'} {title}"
 
 
@@ -116,29 +118,52 @@ def listed(words: tuple[Any, ...]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
-def meant_key(name: str, known: tuple[str, ...]) -> str | None:
-    """The key of ``known`` that was probably meant: by what other tools call it, or the nearest."""
+def meant_key(name: str, known: tuple[str, ...], owner: Mapping) -> str | None:
+    """The key of ``known`` that was probably meant: by what other tools call it, or the nearest. The name of a plan
+    without one is its ``plan``."""
+    if name in ("name", "id") and "plan" in known and "title" in known and owner.get("plan") is None:
+        return "plan"
     meant = _MEANT.get(name, "")
     return meant if meant in known else nearest(name, known)
 
 
+def inner_name(name: str) -> str:
+    """What a key is called inside the mapping that it belongs under."""
+    return _INNER.get(name, name)
+
+
+_INNER = dict.fromkeys(("people", "reviewers", "assignees"), "users")
+
+
 def unknown_key(
-    title: str, key: Scalar, known: tuple[str, ...], owner: Mapping, under: tuple[str, ...] = ()
+    title: str,
+    key: Scalar,
+    known: tuple[str, ...],
+    owner: Mapping,
+    under: tuple[str, ...] = (),
+    takes: Callable[[str], bool] = lambda _: True,
 ) -> Diagnostic:
-    """``under`` are the keys of ``known`` whose mappings have the key."""
+    """``under`` are the keys of ``known`` whose mappings have the key; ``takes`` says whether a key of ``known`` may
+    have its value."""
     name = str(key.value)
     if title == "a task" and name in _LIFTED:
         return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
-    near = meant_key(name, known)
+    near = meant_key(name, known, owner)
+    fits = near is not None and takes(near)
+    section = under[0] if len(under) == 1 else ""
+    if "approvers" in under and owner.get("gate") is not None:
+        section, fits = "approvers", False  # those who decide, whatever other keys sound alike
+    if not fits and section:
+        near = None
     message = f"{title} has no key `{name}`" + meant(near)
     fix = None
-    if near and owner.key(near) is None and name not in _OTHERWISE:
+    if near and fits and owner.key(near) is None and name not in _OTHERWISE:
         fix = Fix(
             f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),)
         )
     shown = _SHAPES.get(title, "" if near or len(known) > _SHOWN or not known else f"it may have {listed(known)}")
-    if not near and len(under) == 1:
-        shown = f"it belongs under `{under[0]}`: `{under[0]}: {{{name}: …}}`"
+    if not near and section:
+        shown = f"it belongs under `{section}`: `{section}: {{{inner_name(name)}: …}}`"
     return Diagnostic("PLAN003", message, key.span, help=shown, fix=fix)
 
 

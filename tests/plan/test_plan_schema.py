@@ -236,6 +236,32 @@ def test_the_fix_of_a_finding_mends_the_plan(wrong: str, right: str) -> None:
     assert found(mended) == []
 
 
+@pytest.mark.parametrize(("key", "inside"), [("roles", "roles"), ("users", "users"), ("people", "users")])
+def test_who_decides_at_a_gate_belongs_under_its_approvers(key: str, inside: str) -> None:
+    (finding,) = found(f"plan: p\ntasks:\n  - {{id: a, gate: approval, ask: Go on, {key}: [release]}}\n")
+    assert finding.message == f"a task has no key `{key}`" and finding.fix is None
+    assert finding.help == f"it belongs under `approvers`: `approvers: {{{inside}: …}}`"
+
+
+@pytest.mark.parametrize("task", ["titel: [x]", "roles: [release]", "timeuot: []", "needz: 4"])
+def test_no_rename_is_offered_to_a_key_that_cannot_have_the_value(task: str) -> None:
+    (finding,) = found(f"plan: p\ntasks:\n  - {{id: a, uses: noop, {task}}}\n")
+    assert "did you mean" in finding.message or "belongs under" in finding.help
+    assert finding.fix is None
+
+
+@pytest.mark.parametrize(("value", "mended"), [("one", True), ("My plan", False)])
+def test_the_name_of_a_plan_is_its_plan_key(value: str, mended: bool) -> None:
+    (finding,) = found(f"name: {value}\ntasks: [{{id: a, uses: noop}}]\n")
+    assert finding.message == "the plan has no key `name`, did you mean `plan`?"
+    assert (finding.fix is not None) is mended
+
+
+def test_a_name_beside_the_plan_key_is_a_title() -> None:
+    (finding,) = found("plan: p\nname: One\ntasks: [{id: a, uses: noop}]\n")
+    assert finding.message == "the plan has no key `name`, did you mean `title`?"
+
+
 def test_no_fix_is_offered_that_would_make_a_key_stand_twice() -> None:
     (finding,) = found("plan: p\ntasks:\n  - {id: a, uses: noop, timeuot: 5m, timeout: 1m}\n")
     assert "did you mean `timeout`?" in finding.message and finding.fix is None
