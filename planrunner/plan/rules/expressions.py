@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.tree import equalities
+from planrunner.plan.expressions.tree import Tree, equalities
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.nearest import nearest
@@ -47,7 +47,7 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
         problems = seen.get(key)
         if problems is None:
             naming = naming or Naming(view)
-            problems = [*_problems(view, site, naming), *_outside_choices(view, site), *_never_so(view, site)]
+            problems = [*_problems(view, site, naming), *_outside_choices(view, site), *_never_of(view, site)]
             if "run" not in site.expression.text and all(path[0] in OUTCOME for path in site.expression.paths):
                 seen[key] = problems  # names that mean the same for every task: judged once
         for problem in problems:
@@ -147,15 +147,19 @@ _ENDS = ("completed", "failed", "cancelled")
 _UNDER_WAY = ("running", "failed")
 
 
-def _never_so(view: PlanView, site: Site) -> Iterable[Problem]:
+def _never_of(view: PlanView, site: Site) -> Iterable[Problem]:
+    if "run" not in site.expression.text or (site.moment == "results" and "run" in view.positions):
+        return ()  # there the name of a task stands before that of the plan
+    return never_so(view, site.here, site.expression.tree)
+
+
+def never_so(view: PlanView, here: int, tree: Tree) -> Iterable[Problem]:
     """Comparisons of ``run.status`` with a word that it is never: under ``finally`` and in the outputs of the plan it
     is what the run comes to, elsewhere whether it is failing."""
-    if "run" not in site.expression.text or (site.moment == "results" and "run" in view.positions):
-        return  # there the name of a task stands before that of the plan
     nested = bool(view.around.places) or not view.whole
-    is_last = site.here < 0 or view.plan.tasks[site.here].finally_
+    is_last = here < 0 or view.plan.tasks[here].finally_
     words = tuple(dict.fromkeys((*_ENDS, *_UNDER_WAY))) if nested else _ENDS if is_last else _UNDER_WAY
-    for path, (_, start, end, value) in equalities(site.expression.tree):
+    for path, (_, start, end, value) in equalities(tree):
         if path != ("run", "status") or value in words:
             continue
         said, near = ", ".join(f"`{word}`" for word in words), nearest(str(value), words)

@@ -14,15 +14,15 @@ from planrunner.plan.expressions.values import Problem
 from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.params import numbers_of
-from planrunner.plan.rules.expressions import renamed, worded
+from planrunner.plan.rules.expressions import never_so, renamed, worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.texts import Text, has_templates, place_of, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shell.quoting import problems as script_problems
-from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, is_template, tree_of
+from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, codes, is_template, tree_of
 from planrunner.plan.templates import problems as template_problems
 
-CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
+CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -51,7 +51,8 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
         for problem in _few(_with_script(broken, text, numbers), told):
             yield _finding(view, text, problem, 0)
         if reads is None and not broken:
-            computed = _computed(tree_of(text.text).nodes, naming.names(text.here, text.moment))
+            nodes = tree_of(text.text).nodes
+            computed = [*_computed(nodes, naming.names(text.here, text.moment)), *_never_so(view, text, nodes)]
             for problem in _few(computed, told):
                 yield _finding(view, text, problem, 0)
         for path, start, end in reads or ():
@@ -98,6 +99,17 @@ def _computed(nodes: Iterable[Node], names: Mapping[str, Type]) -> list[Problem]
     problems: list[Problem] = []
     _walk(nodes, Checker(names), problems)
     return [problem for problem in problems if problem.code != "PLAN204"]
+
+
+def _never_so(view: PlanView, text: Text, nodes: Iterable[Node]) -> list[Problem]:
+    """Comparisons in a text that are always the same, with offsets from its start."""
+    if "status" not in text.text:
+        return []
+    return [
+        each._replace(start=each.start + code.start, end=each.end + code.start)
+        for code in codes(tuple(nodes))
+        for each in never_so(view, text.here, code.tree)
+    ]
 
 
 def _walk(nodes: Iterable[Node], checker: Checker, problems: list[Problem]) -> None:

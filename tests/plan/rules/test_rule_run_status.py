@@ -40,6 +40,21 @@ def test_a_word_that_it_is_never_is_told(when: str, last: str, help_: str) -> No
     assert (code, "`run.status` is never" in message, help_ in help_of) == ("PLAN206", True, True)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if run.status == 'succeeded' %}well{% endif %}",
+        "{% for x in [1] %}{{ x if run.status != 'done' else 2 }}{% endfor %}",
+        "{{ run.status == 'running' }}",
+    ],
+)
+def test_a_word_that_it_is_never_is_told_inside_a_text(text: str) -> None:
+    document = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": [{"id": "a", "run": "true"}]}
+    finals = [{"id": "z", "uses": "noop", "with": {"value": text}}]
+    findings = load(Source(json.dumps({**document, "finally": finals}), "p.json", "json"), Registry()).findings
+    assert [(each.code, "`run.status` is never" in each.message) for each in findings] == [("PLAN206", True)]
+
+
 def test_what_run_has_is_typed() -> None:
     assert found("true", "run.duration > 5m and run.failures[0].class == 'logic' and plan.name == 'p'") == []
     assert found("true", "run.duration > 5MB")[0][0] == "PLAN205"
