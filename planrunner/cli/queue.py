@@ -123,7 +123,8 @@ def add_item(ctx: click.Context, /, priority: int, as_json: bool, **options: Any
 @json_option
 @click.pass_context
 def cancel_item(ctx: click.Context, /, run: str, reason: str, now: bool, as_json: bool) -> int:
-    """Take a run out of the queue, or end it where it has begun. RUN is an id, the start of one, or `last`."""
+    """Take a run out of the queue, or end it where it has begun. RUN is an id, the start of one, the name of a plan, or
+    `last`."""
     given = given_settings(ctx)
     item = asking.cancel(run, reason, given.state, now)
     if as_json:

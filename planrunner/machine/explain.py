@@ -9,7 +9,7 @@ from planrunner.machine.joins import fired, needs_verdict, routes_verdict
 from planrunner.machine.members import needed
 from planrunner.machine.names import agent_of, counts, frames, is_gone
 from planrunner.machine.recovery import left_text
-from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.machine.scope import FrameScope, TaskScope, utc
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.machine.statuses import SETTLED, said, status_word
 from planrunner.machine.stops import stop_text
@@ -92,7 +92,7 @@ def _waiting(state: State, number: int) -> list[str]:
             lines = [short, *lines] if short else lines
         return lines
     if (due := state.wheel.due(number)) is not None:
-        return [f"attempt {task_state.attempts + 1} starts at {due:.3f} (seconds since 1970)"]
+        return [f"attempt {task_state.attempts + 1} starts at {utc(due)}"]
     frame = task_state.frame
     if task.concluding and frame.open > 1:
         others = "another task is" if frame.open == 2 else f"the other {frame.open - 1} open tasks are"
@@ -123,7 +123,7 @@ def _gate(task_state: TaskState) -> list[str]:
     if gate.not_starter:
         lines[-1] += ", except the person who started the run"
     if gate.waits and gate.expires_at is not None:
-        lines.append(f"  it expires at {gate.expires_at:.0f} (seconds since 1970)")
+        lines.append(f"  it expires at {utc(gate.expires_at)}")
     for vote in gate.votes:
         roles = f" ({', '.join(vote.roles or vote.claimed)}{', claimed' if vote.claimed else ''})"
         said = f"  {vote.by}{roles if vote.roles or vote.claimed else ''} {_VERDICTS[vote.verdict]}"

@@ -105,7 +105,8 @@ def _files(files: dict[str, Json]) -> Iterator[str]:
     yield f"{plural(files['held'], 'path')}, {files['size']:,} bytes{of}"
     if files["git"]:
         branch = f" on {harmless(files['git']['branch'])}" if files["git"].get("branch") else ""
-        yield f"git {files['git'].get('head', 'without a commit')[:12]}{branch}"
+        head = files["git"].get("head", "")
+        yield f"git {head[:12] if head else 'without a commit'}{branch}"
     if files["patterns"]:
         yield f"limited to {', '.join(map(harmless, files['patterns']))}"
     if files["problem"]:

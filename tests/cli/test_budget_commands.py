@@ -336,7 +336,9 @@ def test_the_deadline_of_a_plan_is_named_and_no_budget_is_added_to_it(tmp_path: 
     assert run("replay", "last").code == 0
 
 
-def test_a_deadline_that_has_passed_is_told_before_anything_starts(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_deadline_that_has_passed_is_told_by_lint_and_before_anything_starts(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
     (tmp_path / "p.yaml").write_text(
         "plan: p\ndeadline: 2001-02-03\ntasks:\n  - {id: a, run: touch started, timeout: 1m, deadline: 2001-02-02}\n"
     )
@@ -344,6 +346,10 @@ def test_a_deadline_that_has_passed_is_told_before_anything_starts(tmp_path: Pat
     assert ended.code == 5 and not (tmp_path / "started").exists()
     assert "the deadline of the plan has passed: 2001-02-03" in ended.err
     assert "the deadline of `a` has passed: 2001-02-02" in ended.err
+    linted = run("lint", "p.yaml")
+    assert linted.code == 1
+    assert "the deadline of the plan has passed: 2001-02-03" in linted.out
+    assert "the deadline of `a` has passed: 2001-02-02" in linted.out
 
 
 LOOP = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,12 @@ def test_a_decision_leads_to_the_task_of_the_option() -> None:
     run.resume()
     assert run.statuses() == {"sign": "completed", "go": "omitted", "wait": "completed"}
     assert run.outputs("sign")["choice"] == "later"
+
+
+def test_why_tells_when_a_gate_expires_as_a_date() -> None:
+    run = GateRun(plan(approval(expires="1h"), AFTER))
+    (line,) = [line for line in why(run.state, "sign") if "expires" in line]
+    assert re.fullmatch(r"  it expires at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line)
 
 
 def test_why_tells_how_many_votes_are_needed_from_whom_and_who_gave_one() -> None:

@@ -193,3 +193,10 @@ def test_a_users_file_that_anybody_may_write_is_refused(project: Path, tmp_path:
     path.chmod(0o646)
     with pytest.raises(UsageError, match="anybody may write"):
         read_data(str(project))
+
+
+def test_a_wrong_profile_of_the_shell_is_called_by_what_it_is(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("cli_profiles: {ci: {aliass: {}}}\n")
+    said = [message for _, _, message in codes(project)]
+    assert said and all("an a profile" not in message for message in said)
+    assert any(message.startswith("a profile of the shell has no key") for message in said)

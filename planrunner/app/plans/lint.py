@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
+from planrunner.app.plans.deadlines import passed_deadlines
 from planrunner.app.plans.files import find_plans
 from planrunner.app.plans.path import read_regular
 from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
@@ -98,7 +100,10 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
         return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
     loaded = load(file.source, capabilities, obligations_of(find_project(file.source.name)))
     _latest[:] = [loaded]
-    return Checked(file.source, chosen(loaded.findings, choice), file.source.text)
+    findings = loaded.findings
+    if loaded.plan is not None and (passed := passed_deadlines(loaded.plan, file.source, time.time())):
+        findings = arrange([*findings, *passed])
+    return Checked(file.source, chosen(findings, choice), file.source.text)
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:

@@ -11,6 +11,7 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
+from planrunner.plan.tasks import makes
 
 
 def task_number(state: State, wanted: str) -> int:
@@ -70,6 +71,10 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
         return None
     index = {task.id: number for number, task in enumerate(plan.tasks)}
     for name in (*only, *until):
+        if name not in index and (around := _around(plan, name)) in index:
+            raise NotFound(
+                f"`{name}` is inside `{around}`, and a selection takes whole tasks of the plan", f"name `{around}`"
+            )
         if name not in index:
             near = nearest(name, tuple(index))
             hint = f"did you mean `{near}`? " if near else f"it has {', '.join(list(index)[:8])}; "
@@ -77,6 +82,12 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
             raise NotFound(f"plan `{plan.id}` has no task `{name}`", way)
     chosen = {index[name] for name in only} | _needed(_shape(plan), [index[name] for name in until])
     return tuple(plan.tasks[number].id for number in sorted(chosen))
+
+
+def _around(plan: Plan, name: str) -> str:
+    """The task of the plan that the path of an item, a round, a step or a member of a family begins with."""
+    first = name.partition("/")[0]
+    return next((task.id for task in plan.tasks if task.id[-1:] == "*" and makes(task, first)), written_name(first))
 
 
 def widened(plan: Plan, selected: frozenset[str], before: set[str]) -> tuple[str, ...]:

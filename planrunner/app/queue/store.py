@@ -8,6 +8,7 @@ for runs.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -168,8 +169,8 @@ class Store(Database):
         return self._task(tuple(row)).item
 
     def find(self, wanted: str) -> str:
-        """The run that people mean: ``last``, an id, the start of one, or what follows its last hyphen. Raises
-        NotFound."""
+        """The run that people mean: ``last``, an id, the start of one, what follows its last hyphen, or the name of a
+        plan with one run that is not over. Raises NotFound."""
         rows = self.ask("SELECT run FROM items WHERE run = ?", wanted)
         if not rows and wanted == "last":
             rows = self.ask("SELECT run FROM items ORDER BY number DESC LIMIT 1")
@@ -178,6 +179,8 @@ class Store(Database):
                 "SELECT run FROM items WHERE substr(run, 1, ?2) = ?1 OR substr(run, -?2 - 1) = '-' || ?1 LIMIT 9",
                 *(wanted, len(wanted)),
             )
+        if not rows:
+            rows = [(run,) for run, plan in self.ask(_OPEN_RUNS) if plan_name(plan) == wanted]
         if not rows:
             raise _unknown(wanted)
         return only_match(wanted, [str(row[0]) for row in rows])
@@ -256,6 +259,14 @@ def _full(waiting: int) -> UsageError:
         f"the queue is full: {waiting} runs wait, which is the most that `scheduler.max_queue_size` lets wait",
         Hint("wait for some, or take one out: ", NextStep("queue", "cancel", "RUN")),
     )
+
+
+_OPEN_RUNS = "SELECT run, plan FROM items WHERE status NOT IN ('done', 'failed', 'cancelled') ORDER BY number DESC"
+
+
+def plan_name(path: str) -> str:
+    """The name of a plan by its file: ``release`` for ``plans/release.plan.yaml``."""
+    return os.path.basename(path).partition(".")[0]
 
 
 def _unknown(run: str) -> NotFound:

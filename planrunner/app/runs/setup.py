@@ -10,9 +10,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__, caller
+from planrunner.app.plans.deadlines import passed_deadlines
 from planrunner.app.plans.path import read_regular
 from planrunner.app.runs.secrets import hidden_variables, without_hidden
-from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
 from planrunner.frozen import EMPTY
@@ -44,7 +44,7 @@ from planrunner.safety.project import (
 )
 from planrunner.safety.roster import read_roster
 from planrunner.safety.trust import why_marked, why_outside
-from planrunner.source import Source, Span, notation_of
+from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
     from planrunner.journal.ports import JournalPort
@@ -385,22 +385,8 @@ def _refuse_denied(
 def require_time(plan: Plan, text: str, path: str, now: float) -> None:
     """Raises PlanInvalid where the deadline of the plan or of a task has passed already."""
     source = Source(text, path, notation_of(path))
-    findings = []
-    if plan.due is not None and plan.due <= now:
-        at = 0 if text.startswith("deadline") else text.find("\ndeadline") + 1  # the key stands at the margin
-        span = Span(at, at + len("deadline")) if text.startswith("deadline", at) else plan.span
-        findings.append(_passed("the deadline of the plan", plan.notes, span))
-    for task in every(plan.tasks):
-        if task.due is not None and task.due <= now:
-            span = next((span for key, span in task.spans if key == "deadline"), task.span)
-            findings.append(_passed(f"the deadline of `{task.id}`", task.notes, span))
-    if findings:
-        raise PlanInvalid(f"`{path}` cannot run", source, tuple(findings))
-
-
-def _passed(what: str, notes: object, span: Span) -> Diagnostic:
-    said = notes.get("deadline", "") if isinstance(notes, dict) else ""
-    return Diagnostic("PLAN006", f"{what} has passed: {said}", span, help="give it a later one, or take it out")
+    if findings := passed_deadlines(plan, source, now):
+        raise PlanInvalid(f"`{path}` cannot run", source, findings)
 
 
 class Edited(NamedTuple):

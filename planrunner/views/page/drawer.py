@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
@@ -211,8 +212,11 @@ def _reasons(state: State, task: str) -> Iterator[str]:
 
 
 def _clocked(line: str) -> str:
-    """A sentence with times of day in place of seconds since 1970."""
-    return re.sub(r"(\d{9,}(?:\.\d+)?) \(seconds since 1970\)", lambda at: moment(float(at[1]), 0.0), line)
+    """A sentence about when something starts or expires, with a time of day as the page writes it."""
+    return re.sub(_MOMENT, lambda at: at[1] + moment(datetime.fromisoformat(at[2]).timestamp(), 0.0), line)
+
+
+_MOMENT = re.compile(r"((?:starts|expires) at )(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$")
 
 
 def _tries(pieces: Iterable[Piece], now: float) -> Iterator[Try]:

@@ -255,6 +255,14 @@ def test_what_git_ignores_is_neither_kept_nor_touched(project: Project) -> None:
 
 
 @needs_git
+def test_a_repository_without_a_commit_is_called_so(project: Project) -> None:
+    project.git("init", "-q", "-b", "main")
+    project.plan({"id": "a", "run": "true", "checkpoint": True})
+    project.run("exec", "plan.json")
+    assert "git without a commit on main" in project.run("checkpoints", "last", "a").out
+
+
+@needs_git
 def test_a_repository_of_its_own_inside_is_kept_by_its_own_rules(project: Project) -> None:
     project.git("init", "-q")
     inner = project.folder / "inner"

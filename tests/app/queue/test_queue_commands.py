@@ -50,6 +50,15 @@ def test_the_queue_is_filled_listed_emptied_and_paused(project: Path) -> None:
     assert "1 done, 1 cancelled" in planrunner(project, "queue", "list").stdout
 
 
+def test_a_run_is_taken_out_of_the_queue_by_the_name_of_its_plan(project: Path) -> None:
+    first, second = (planrunner(project, "queue", "add", "quick").stdout.strip() for _ in range(2))
+    which = planrunner(project, "queue", "cancel", "quick")
+    assert which.returncode == 3 and f"`{second}`, `{first}`" in which.stderr
+    assert planrunner(project, "queue", "cancel", second).returncode == 0
+    assert f"run {first}: cancelled" in planrunner(project, "queue", "cancel", "quick").stderr
+    assert planrunner(project, "queue", "cancel", "quick").returncode == 3
+
+
 def test_a_second_worker_ends_too_once_the_queue_is_empty(project: Path) -> None:
     with Worker(str(project), str(project / ".planrunner")) as first:
         assert first.is_acting
