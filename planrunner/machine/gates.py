@@ -81,6 +81,15 @@ def stage_before(state: State, number: int) -> str:
     return POLICY if policy_asks(state, number) else ""
 
 
+def undemanded(state: State, number: int) -> bool:
+    """Whether a task waits at the gate of a label that it has no more, or that demands none."""
+    task_state, gate = state.tasks[number], state.tasks[number].gate
+    if gate is None or gate.decision or task_state.status != "blocked" or not gate.stage.startswith("label:"):
+        return False
+    label = gate.stage[6:]
+    return label not in state.specs[number].labels or label not in _gated(state, number)
+
+
 def _decided_before(state: State, number: int, demanded: Gate) -> bool:
     """Whether people have approved of a gate of the plan that stands before the task, or before what holds it, and that
     asked for no less than what is demanded. A choice between options is not an approval."""

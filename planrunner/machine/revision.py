@@ -10,7 +10,7 @@ from planrunner.machine import approvals, containers
 from planrunner.machine.admission import govern
 from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
-from planrunner.machine.gates import ask_anew
+from planrunner.machine.gates import ask_anew, undemanded
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.hypotheses import settled
 from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks, written_of
@@ -223,12 +223,23 @@ def _redefine_inside(state: State, number: int) -> None:
             if frame.linked is not None:
                 frame.linked = task.sub
             for at, name, written in zip(_numbers(frame), names, each):
-                state.specs[at] = written._replace(id=name, labels=state.specs[at].labels)
+                state.specs[at] = written._replace(id=name, labels=_labels(state, state.specs[at], written))
                 if at in state.containers:
                     if state.specs[at].fanout is not None:
                         state.specs[at], state.containers[at] = divided(state.specs[at])
                     _redefine_inside(state, at)
         frame = frame.earlier
+
+
+def _labels(state: State, then: Task, now: Task) -> tuple[str, ...]:
+    """The labels of a task that a container holds, by its new definition, with those of the limits of linked plans that
+    it had (``containers``)."""
+    if state.edition < 10:
+        return then.labels
+    limits = [
+        each for each in then.labels if each.endswith("/") or ("/" in each and each.rpartition("/")[2] in now.labels)
+    ]
+    return tuple(dict.fromkeys((*now.labels, *limits)))
 
 
 def _same_names(names: list[str], tasks: Sequence[Task]) -> bool:
@@ -298,6 +309,8 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
         elif _reads(task, read):
             (perhaps if number in state.containers or may_keep(state, number) else again).add(number)
     again -= {number for number in again if _is_answered(state, number) and not _guards(state, number, again | new)}
+    every_task = range(len(state.tasks))
+    again |= {each for each in every_task if each not in new and undemanded(state, each) and is_current(state, each)}
     _follow(state, again, perhaps, new)
     if asks_again:
         again |= _asked_again(state, again | perhaps | new)

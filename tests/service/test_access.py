@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import commands
 import pytest
-from serving import Answer, Served, make_project, serving, stopped
+from serving import Answer, Served, awaited, make_project, serving, stopped
 
 from planrunner.safety import tokens
 from planrunner.service import peers
@@ -69,6 +69,47 @@ def test_a_scope_allows_what_it_says(guarded: Served) -> None:
     assert _as(guarded, run, "POST", gate, {"shown": "0" * 12}).status == 403
     assert _as(guarded, run, "PUT", memory, {"value": 1}).status == 403
     assert _as(guarded, run, "POST", start, {"plan": "plans/quick.yaml", "trust": "sha256:0"}).status == 403
+
+
+@pytest.fixture
+def ungated(guarded: Served) -> Iterator[str]:
+    """The address of a run that waits at a gate which its plan file has no more."""
+    token = guarded.make_token("starter", "--scope", "run")
+    path = guarded.folder / "plans/asks.yaml"
+    before = path.read_text()
+    name = _as(guarded, token, "POST", f"{guarded.api}/runs", {"plan": "plans/asks.yaml"}).data["run_id"]
+    address = f"{guarded.api}/runs/{name}"
+    awaited(lambda: (_as(guarded, token, "GET", address).data or {}).get("exit_code"))
+    path.write_text(before.replace("ask: 'Publish it?'", "run: echo unasked"))
+    yield address
+    path.write_text(before)
+
+
+GONE = [{"gate": "sign", "change": "it is not a gate"}]
+
+
+def test_a_revision_that_overrules_a_gate_takes_the_scope_to_decide(guarded: Served, ungated: str) -> None:
+    run = guarded.make_token("mender", "--scope", "run")
+    both = guarded.make_token("both", "--scope", "run", "--scope", "decide")
+    body = {"plan": "plans/asks.yaml"}
+    assert _as(guarded, run, "POST", f"{ungated}/revise/preview", body).data["overruled"] == GONE
+    refused = _as(guarded, run, "POST", f"{ungated}/revise", body)
+    assert (refused.status, "overrules the gate `sign`" in refused.data["detail"]) == (403, True)
+    assert [gate["gate"] for gate in _as(guarded, run, "GET", f"{ungated}/gates").data["gates"]] == ["sign"]
+    done = _as(guarded, both, "POST", f"{ungated}/revise", body)
+    assert (done.status, done.data["overruled"]) == (200, GONE)
+
+
+def test_the_editor_overrules_no_gate_without_the_scope_to_decide(guarded: Served, ungated: str) -> None:
+    token = guarded.make_token("writer of plans", "--scope", "run")
+    cookie = _form(guarded, "/sign-in", {"token": token, "to": "/"}).headers["set-cookie"].partition(";")[0]
+    place = "/shop/plans/plans/asks.yaml"
+    page = guarded.get(f"{place}?run={ungated.rpartition('/')[2]}", cookie=cookie, accept="text/html").text
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    text = (guarded.folder / "plans/asks.yaml").read_text()
+    answer = _form(guarded, place, {**fields, "plan": text, "reason": "faster", "do": "revise"}, cookie=cookie)
+    assert answer.status == 403
+    assert [gate["gate"] for gate in _as(guarded, token, "GET", f"{ungated}/gates").data["gates"]] == ["sign"]
 
 
 def test_a_token_for_one_project_finds_no_other(guarded: Served) -> None:

@@ -223,17 +223,69 @@ def test_a_gate_is_overruled_by_those_who_may_decide_it(project: Any, old: str, 
     assert project("revise", "last", "p.yaml", USER="bo").code == 0
 
 
-def test_the_label_that_demands_a_gate_is_taken_away_by_those_who_may_decide_it(project: Any) -> None:
-    text = """
+LABELLED = """
 plan: p
 policy: {gates: {prod: {ask: "To production?", approvers: {users: [bo]}}}}
 tasks: [{id: deploy, labels: [prod], timeout: 30s, run: echo safe >> log}]
 """
-    project.plan(text)
+UNLABELLED = {
+    "the label of the task": ("labels: [prod], ", ""),
+    "what the label demands": ('policy: {gates: {prod: {ask: "To production?", approvers: {users: [bo]}}}}\n', ""),
+    "the task": ("id: deploy, labels: [prod]", "id: other"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), UNLABELLED.values(), ids=UNLABELLED)
+def test_a_gate_of_a_label_is_taken_away_by_those_who_may_decide_it_and_waits_no_more(
+    project: Any, old: str, new: str
+) -> None:
+    project.plan(LABELLED)
     assert project("exec", "p.yaml", "--unattended").code == 8
-    project.plan(text.replace("labels: [prod], ", ""))
-    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 12
+    project.plan(LABELLED.replace(old, new))
+    if "other" not in new:
+        assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 12
     assert project("revise", "last", "p.yaml", USER="bo").code == 0
+    assert gates(project) == []
+    assert project("resume", "last", "--unattended").code == 0
+    assert log(project) == ["safe"]
+    assert project("replay", "last").code == 0
+
+
+INSIDE = {
+    "a fan-out": "{id: all, foreach: [a, b], labels: [prod], timeout: 30s, run: echo safe >> log}",
+    "a loop": "{id: all, loop: {max: 1, tasks: [BODY]}}",
+    "a subplan": "{id: all, subplan: [BODY]}",
+}
+BODY = "{id: deploy, labels: [prod], timeout: 30s, run: echo safe >> log}"
+
+
+@pytest.mark.parametrize("task", INSIDE.values(), ids=INSIDE)
+def test_a_gate_of_a_label_inside_another_task_waits_no_more(project: Any, task: str) -> None:
+    text = LABELLED.partition("tasks:")[0] + f"tasks: [{task.replace('BODY', BODY)}]\n"
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8, project("lint", "p.yaml").out
+    project.plan(text.replace("labels: [prod], ", ""))
+    assert project("revise", "last", "p.yaml", USER="bo").code == 0
+    assert project("resume", "last", "--unattended").code == 0
+    assert set(log(project)) == {"safe"}
+    assert project("replay", "last").code == 0
+
+
+def test_an_approval_is_void_where_the_runner_was_killed_before_the_revision(project: Any) -> None:
+    kills = "test -e once || { touch once; kill -9 $PPID; sleep 60; }"
+    text = PLAN.replace("id: deploy, needs: [ok]", "id: deploy, needs: [ok, dies]").replace(
+        "  - {id: deploy", f'  - {{id: dies, needs: [ok], effect: idempotent, run: "{kills}"}}\n  - {{id: deploy'
+    )
+    approved(project, text)
+    assert project("resume", "last", "--unattended").code == -9
+    project.plan(text.replace("deploy safe", "deploy EVIL"))
+    assert project("revise", "last", "p.yaml").code == 0
+    assert project("resume", "last", "--unattended").code == 8
+    assert log(project) == ["build one"]
+    assert gates(project)[0]["again"] == "deploy changed since ana approved"
+    assert project("approve", "last", "ok", "--as", "ana", "--resume").code == 0
+    assert log(project) == ["build one", "deploy EVIL staging", "tell"]
+    assert project("replay", "last").code == 0
 
 
 def test_settings_that_bind_no_run_do_not_void_what_was_shown(project: Any) -> None:
@@ -246,16 +298,31 @@ def test_settings_that_bind_no_run_do_not_void_what_was_shown(project: Any) -> N
     assert project("approve", "last", "ok", "--as", "ana", "--shown", shown).code == 0
 
 
-def test_the_digest_that_is_read_is_the_one_that_is_taken(project: Any) -> None:
+@pytest.mark.parametrize("words", [(), ("last",)], ids=["of all runs", "of one run"])
+def test_the_digest_that_is_read_is_the_one_that_is_taken(project: Any, words: tuple[str, ...]) -> None:
+    def listed() -> dict[str, Any]:
+        found: dict[str, Any] = project("gates", *words, "--json").data["gates"][0]
+        return found
+
     (project.path / "notes").write_text("one\n")
     project.plan(PLAN.replace('"Deploy?"', '"Deploy?", evidence: [notes]'))
     assert project("exec", "p.yaml", "--unattended").code == 8
-    shown = gates(project)[0]["shown"]
+    shown = listed()["shown"]
     (project.path / "notes").write_text("two\n")
-    now = gates(project)[0]
+    now = listed()
     assert (now["shown"] != shown, now["evidence"][0]["text"]) == (True, "two\n")
     assert project("approve", "last", "ok", "--as", "ana", "--shown", shown).code == 10
     (project.path / "notes").write_text("three\n")
-    shown = gates(project)[0]["shown"]
+    shown = listed()["shown"]
     assert project("approve", "last", "ok", "--as", "ana", "--shown", shown, "--resume").code == 0
     assert project("replay", "last").code == 0
+
+
+def test_gates_of_several_runs_show_what_each_of_them_is_about(project: Any) -> None:
+    for name in ("one", "two"):
+        (project.path / name).write_text(f"{name}\n")
+        project.plan(PLAN.replace('"Deploy?"', f'"Deploy?", evidence: [{name}]'))
+        assert project("exec", "p.yaml", "--unattended").code == 8
+    (project.path / "one").write_text("other\n")
+    found = project("gates", "--json").data["gates"]
+    assert {each["evidence"][0]["text"] for each in found} == {"other\n", "two\n"}
