@@ -34,10 +34,14 @@ from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Budgets, Expression, Gate, Option, Task
+from planrunner.plan.rights import Level
 from planrunner.plan.templates import holds_template
 
 Json = Any
 
+
+Look = Callable[[Sequence[dict[str, Json]], str, Sequence[Level]], tuple[tuple[dict[str, Json], ...], str]]
+"""Looks at evidence below a directory, as ``evidence.examine`` does."""
 
 SMALL = 2_000
 """Characters of an input that are shown as they are; of a larger one its digest stands for it."""
@@ -113,9 +117,12 @@ def with_values(state: State, event: Event) -> Event:
     return event._replace(outputs=outcome.outputs, problem=outcome.message)
 
 
-def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | None = None) -> GateReopened | None:
+def renewed(
+    state: State, task: str, place: Place, weighed: RecheckEvidence | None = None, look: Look = examine
+) -> GateReopened | None:
     """The event by which what people were shown is replaced, where it is not the same any more. ``weighed`` is what was
-    looked at already; what has to be looked at may have changed meanwhile."""
+    looked at already; what has to be looked at may have changed meanwhile. ``look`` looks at evidence, as ``examine``
+    does."""
     number = state.index[task]
     task_state = state.tasks[number]
     gate = task_state.gate
@@ -126,7 +133,7 @@ def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | No
     if weighed is not None and weighed.looks == looks:
         evidence, policy = weighed.found[0]
     else:
-        evidence, policy = examine(looks, place.directory, rights_of(state, number))
+        evidence, policy = look(looks, place.directory, rights_of(state, number))
     evidence += tuple(item for item in gate.evidence if item.get("kind") == KIND)  # asked once, about the same attempt
     seen = GateState(gate.visit, gate.stage, gate.attempt, asked)
     seen.evidence, seen.policy = evidence, policy

@@ -210,6 +210,8 @@ def differs(one: Task, other: Task | None) -> bool:
 def _values(state: State, tasks: list[Task]) -> Json:
     """The values of the parameters and variables of the run that tasks read."""
     given: dict[str, dict[str, Json]] = {"params": state.params, "env": state.environment.get("env", {})}
+    if not any(given.values()):
+        return []
     return sorted(
         {
             (root, name, stable_json(value))

@@ -64,7 +64,7 @@ def test_the_page_and_the_api_name_the_sections_of_the_settings_that_differ(serv
     other = served.start("plans/takes.yaml", params={"word": "none"})
     served.settled(other)
     settings.write_text(before)
-    data = served.get(f"{served.api}/compare?{urlencode({'one': pair[0], 'other': other})}").data
+    data = served.get(f"{served.api}/runs/{pair[0]}/diff/{other}").data
     assert [each["name"] for each in data["versions"]] == ["settings git"]
     assert "settings git" in words(_compare(served, one=pair[0], other=other))
 

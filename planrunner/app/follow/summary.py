@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -14,8 +14,7 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.state import State
 from planrunner.views.digest import RunSummary
-from planrunner.views.documents import document
-from planrunner.views.gates import dated, gate_facts, may_ask, waiting_gates, window_objects
+from planrunner.views.gates import gate_facts, may_ask
 from planrunner.views.run import listed_object
 from planrunner.views.status import has_failed, is_dry, rfc3339, shown_counts, shown_status, waiting
 
@@ -48,9 +47,9 @@ class Summary(NamedTuple):
 
     ``status`` is ``running`` only while a process has the lease of the run; ``reason`` is as in ``show``. ``counts``
     are its tasks by status, ``track`` their cells in the order of the plan. ``waits`` names the tasks that wait for a
-    person or an answer. ``gates`` are the questions to people as ``gate_facts`` gives them, ``windows`` their review
-    windows as ``window_objects`` gives them. ``decided`` says by task what people have decided and a resume continues.
-    ``failed`` is the task that failed first, with the reason. ``due`` is when the next timer of the run is due.
+    person or an answer. ``gates`` are the questions to people as ``gate_facts`` gives them. ``decided`` says by task
+    what people have decided and a resume continues. ``failed`` is the task that failed first, with the reason. ``due``
+    is when the next timer of the run is due.
     ``problem`` says why the record of the run cannot be read; little else is known then.
     """
 
@@ -74,7 +73,6 @@ class Summary(NamedTuple):
     track: tuple[Cell, ...] = ()
     waits: tuple[str, ...] = ()
     gates: tuple[dict[str, Json], ...] = ()
-    windows: tuple[dict[str, Json], ...] = ()
     decided: tuple[tuple[str, str], ...] = ()
     failed: tuple[str, str] = ("", "")
     detail: str = ""
@@ -114,21 +112,6 @@ def summary_object(summary: Summary) -> dict[str, Json]:
     }
 
 
-def asked_document(runs: Iterable[Summary], **more: Json) -> dict[str, Json]:
-    """What runs ask people, as ``planrunner gates --json`` prints it, and ``more`` fields."""
-
-    def told(run: Summary, more: dict[str, Json]) -> dict[str, Json]:
-        return {"run_id": run.run, "plan": run.plan_id, "held": run.leased, **more}
-
-    known = list(runs)
-    return document(
-        gates=[told(run, dated(fact)) for run in known for fact in run.gates],
-        windows=[told(run, window) for run in known for window in run.windows],
-        decided=[told(run, {"gate": gate, "decision": words}) for run in known for gate, words in run.decided],
-        **more,
-    )
-
-
 def _listed(summary: Summary) -> RunSummary:
     return RunSummary(
         *(summary.run, summary.plan_id, summary.revision, summary.status, summary.reason),
@@ -165,7 +148,6 @@ def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) ->
         track=_track(state, counts),
         waits=tuple(waiting(state)),
         gates=tuple(gate_facts(state, state.now)) if may_ask(state) else (),
-        windows=tuple(window_objects(state, waiting_gates(state))),
         decided=tuple((state.specs[number].id, words) for number, words in decided.items()),
         failed=("", "") if failed is None else (state.specs[failed].id, state.tasks[failed].detail),
         detail=state.detail,

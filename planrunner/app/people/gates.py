@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from re import escape, fullmatch
 from typing import Any, NamedTuple
 
@@ -14,11 +16,14 @@ from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.app.runs.secrets import vault_of
 from planrunner.caller import Principal, principal, workspace
 from planrunner.engine.calls import NO_VALUE, Place
+from planrunner.engine.evidence import examine
 from planrunner.engine.gates import renewed
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.journal.records import Answer, Request
+from planrunner.journal.ports import Journal
+from planrunner.journal.records import Answer, Request, RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.jsontext import stable_json
 from planrunner.machine import deciders
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import gate_reopened, sentence
@@ -28,6 +33,7 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rights import Level
 from planrunner.safety.project import read_project
 from planrunner.views.documents import document
 from planrunner.views.gates import (
@@ -66,8 +72,8 @@ class Waiting(NamedTuple):
         return bool(self.doubts or self.gates or self.budgets or self.decided or self.watched)
 
 
-def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
-    """What waits for people, as ``planrunner gates --json`` prints it."""
+def waiting_document(found: list[Waiting], now: float, **more: Json) -> dict[str, Json]:
+    """What waits for people, as ``planrunner gates --json`` prints it, and ``more`` fields."""
 
     def told(one: Waiting, more: dict[str, Json]) -> dict[str, Json]:
         return {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **more}
@@ -80,6 +86,7 @@ def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
             for one in found
             for number, words in one.decided.items()
         ],
+        **more,
     )
 
 
@@ -102,29 +109,62 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
         journal = open_journal(find_state(None, state), readonly=True)
     except NotFound:
         return []
-    try:
-        seen: list[Waiting] = []
-        offset = 0
-        while rows := journal.runs(_PAGE, offset):
-            offset += len(rows)
-            for row in rows:
-                if row.status:
-                    continue
-                folded = stored_state(journal, row.run)
-                one = _waiting(folded, row.leased)
-                if one.asks:
-                    seen.append(one)
-        return seen
-    finally:
-        journal.close()
+    with closing(journal):
+        return list(_those_waiting(journal, _all_rows(journal)))
 
 
-def look_again(state: State) -> None:
+def waiting_among(runs: Iterable[str], state: str | None) -> list[Waiting]:
+    """Those of some runs, by their whole ids, with gates that wait or were decided since they were parked, in the same
+    order. A run that was removed meanwhile is left out."""
+    with closing(open_journal(find_state(None, state), readonly=True)) as journal:
+        return list(_those_waiting(journal, _rows(journal, runs)))
+
+
+def _all_rows(journal: Journal) -> Iterator[RunRow]:
+    offset = 0
+    while rows := journal.runs(_PAGE, offset):
+        offset += len(rows)
+        yield from rows
+
+
+def _rows(journal: Journal, runs: Iterable[str]) -> Iterator[RunRow]:
+    for run in runs:
+        with suppress(NotFound):
+            yield journal.run(run)
+
+
+def _those_waiting(journal: Journal, rows: Iterable[RunRow]) -> Iterator[Waiting]:
+    look = Examined()
+    for row in rows:
+        if not row.status:
+            folded = stored_state(journal, row.run)
+            look_again(folded, look)
+            one = _waiting(folded, row.leased)
+            if one.asks:
+                yield one
+
+
+class Examined:
+    """What gates show, looked at once for all gates of one list that show the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[dict[str, Json], ...], str]] = {}
+
+    def __call__(
+        self, looks: Sequence[dict[str, Json]], directory: str, rights: Sequence[Level]
+    ) -> tuple[tuple[dict[str, Json], ...], str]:
+        key = stable_json([list(looks), directory, [list(level) for level in rights]])
+        if key not in self._known:
+            self._known[key] = examine(looks, directory, rights)
+        return self._known[key]
+
+
+def look_again(state: State, look: Examined | None = None) -> None:
     """Let the gates that wait show what there is now, as a vote finds it; the record stays as it is."""
-    place = Place(str(state.environment.get("directory") or workspace().root), "")
+    place, look = Place(str(state.environment.get("directory") or workspace().root), ""), look or Examined()
     for number in waiting_gates(state):
         try:
-            event = renewed(state, state.specs[number].id, place)
+            event = renewed(state, state.specs[number].id, place, look=look)
         except NO_VALUE:
             continue  # which the vote says
         gate = state.tasks[number].gate

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from pydantic import Field
 
-from planrunner.app.follow.summary import asked_document
-from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_document
+from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_among, waiting_document
 from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, behalf
 from planrunner.service.control import Ballot, HereControl
@@ -63,6 +62,7 @@ class Reply(Said):
 @router.get("/gates", responses=_PAGE)
 def every_gate(
     visitor: HereVisitor,
+    project: HereProject,
     follower: HereFollower,
     after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
     limit: Limit = 25,
@@ -70,7 +70,9 @@ def every_gate(
     """List what waits for a decision in all runs, those of the newest first. `after` of an answer asks for the next
     page; null after the last one. Gates of one run stand on one page, also where they are more than `limit`."""
     page = follower.summaries.page_waiting(limit, after)
-    return Answer(asked_document(page.runs, after=page.after))
+    with behalf(visitor, project):
+        found = waiting_among([run.run for run in page.runs], project.state)
+        return Answer(waiting_document(found, time.time(), after=page.after))
 
 
 @router.get("/runs/{run}/gates", responses=_WAITING)

@@ -7,18 +7,18 @@ import os
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planrunner.app.follow.folds import Folds
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter
-from planrunner.app.follow.summary import Summary, asked_document
-from planrunner.app.people.gates import vote, waiting, waiting_document
+from planrunner.app.follow.summary import Summary
+from planrunner.app.people.gates import vote, waiting, waiting_among, waiting_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
 from planrunner.app.runs.revise import ReviseRequest, revise
@@ -70,19 +70,23 @@ def test_a_track_without_room_for_every_task_has_a_segment_for_each_status(
     assert sum(cell.tasks for cell in summary.track) in (1, 60)
 
 
+def _asked(name: str) -> dict[str, Any]:
+    return waiting_document(waiting_among(["gone", name], None), 0.0)
+
+
 def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, follower: Follower, run: Run) -> None:
     name = run("asks")
     summary = told(follower, name)
     assert (summary.status, summary.reason, summary.waits) == ("blocked", "waiting", ("sure",))
     (asking,) = follower.summaries.waiting()
     assert asking.gates[0]["ask"] == "Are you sure?"
-    assert asked_document([asking]) == waiting_document(waiting(None, None), time.time())
+    assert _asked(name) == waiting_document(waiting(None, None), 0.0)
     assert [cell.status for cell in asking.track] == ["completed", "gate", "pending"]
     vote(name, "sure", {"verdict": "approve", "by": "ana"}, None)
     until(follower, lambda: bool(follower.summaries.one(name).decided))
     decided = follower.summaries.one(name)
     assert (decided.status, decided.reason, decided.gates) == ("paused", "decided", ())
-    assert asked_document([decided]) == waiting_document(waiting(None, None), time.time())
+    assert _asked(name) == waiting_document(waiting(None, None), 0.0)
     with Host() as host:
         host.resume(name).result()
     until(follower, lambda: follower.summaries.counts() == {"completed": 1})
