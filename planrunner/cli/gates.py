@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from planrunner.app.people.gates import Voted, vote, vote_document, waiting, waiting_document
-from planrunner.app.triggers.refusals import refusals
+from planrunner.app.people.questions import project_questions
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import Pairs, ResumeOptions, json_option, options, pairs, parse_amounts
@@ -17,10 +17,16 @@ from planrunner.cli.output import print_document
 from planrunner.cli.resume import resume_run
 from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
-from planrunner.errors import DENIED, MISMATCH, OK, Denied, NextStep, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.escapes import harmless
+from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.views.gates import budget_gate_lines, decided_lines, doubt_lines, waiting_lines, watchdog_lines
+from planrunner.views.gates import (
+    budget_gate_lines,
+    decided_lines,
+    doubt_lines,
+    project_lines,
+    waiting_lines,
+    watchdog_lines,
+)
 
 Json = Any
 
@@ -30,7 +36,9 @@ Json = Any
 @json_option
 @click.pass_context
 def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List what waits for a decision: tasks in doubt, gates, used-up budgets and slow tasks of all runs, or of RUN.
+    """List what waits for a person: tasks in doubt, gates, used-up budgets and slow tasks of all runs, or of RUN.
+
+    Without RUN also plans of the project to trust, and triggers that would start nothing.
 
     \b
     Examples:
@@ -40,12 +48,13 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     """
     given = given_settings(ctx)
     runs = waiting(run or None, given.state)
+    of_project = [] if run else project_questions(find_project(None))
     if as_json:
-        print_document(waiting_document(runs, time.time()))
+        print_document(waiting_document(runs, time.time(), of_project))
         return 0
     screen = output(given)
     lines: list[str] = []
-    for one in runs:
+    for one in sorted(runs, key=lambda one: not one.doubts):
         if one.asks:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
             for number in one.doubts:
@@ -56,9 +65,8 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
             for asked in one.budgets:
                 lines += budget_gate_lines(screen, one.state, asked)
             lines += decided_lines(screen, one.state, one.decided)
-    for each in () if run else refusals(find_project(None)):
-        lines.append(f"{screen.sign('failed')} trigger {each.trigger}  {harmless(each.why)}")
-        lines.append(f"    {NextStep('trust', each.plan).worded(given.program)}")
+    for fact in of_project:
+        lines += project_lines(screen, fact)
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0
 

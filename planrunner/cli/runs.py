@@ -10,11 +10,13 @@ import click
 from planrunner.app.history.digest import DigestRequest, digest, worded
 from planrunner.app.history.prune import prune
 from planrunner.app.history.show import STATUSES, RunQuery, recent_runs
+from planrunner.app.people.questions import project_questions
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Duration, Time, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import note_stranger, output
+from planrunner.journal.workspace import find_project
 from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object, worded_lines
 from planrunner.views.documents import document_of, listing
@@ -91,12 +93,13 @@ def digest_runs(ctx: click.Context, /, runs: tuple[str, ...], since: float | Non
     digested = digest(request)
     note_stranger(settings)
     told = worded(request, digested, model) if model else None
+    asked = [] if runs else project_questions(find_project(None))
     if as_json:
         words = {} if told is None else {"words": told._asdict()}
-        print_document({**digest_object(digested, request.since), **words})
+        print_document({**digest_object(digested, request.since, asked), **words})
         return 0
     screen = output(settings)
-    lines = digest_lines(screen, digested, request.since, now)
+    lines = digest_lines(screen, digested, request.since, now, asked)
     screen.write("\n".join([*lines, *(worded_lines(told) if told is not None else ())]) + "\n")
     return 0
 

@@ -38,7 +38,7 @@ from planrunner.machine.requests import Reply, has_changed, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.process import is_own_process
-from planrunner.safety.project import read_project, unsound
+from planrunner.safety.project import roles_in, unsound
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -267,6 +267,8 @@ class Decisions:
         for _ in range(SETTLE_ROUNDS):
             decision = decide(self.state, now)
             forget_candidates(self.state, decision.left)
+            if not decision.commands:
+                self.state.stirred.clear()
             only_starts = not decision.left
             for command in decision.commands:
                 only_starts = only_starts and type(command) is Start
@@ -409,16 +411,14 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
     """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
     those that the project lists; if it lists no people, those that the voter claims."""
     body = dict(request.body)
+    by = str(body.get("by") or request.by)
     try:
-        people = read_project(place.directory).people
+        roles = roles_in(place.directory, by, body.get("roles") or ())
     except UsageError as error:
         return refused(error.message)
     except PlanInvalid as error:
         return refused(unsound(error))
-    by = str(body.get("by") or request.by)
-    body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
-    if people is not None:
-        body.update(roles=list(people.get(by, ())), claimed=[])
+    body.update(by=by, user=request.by, now=now, roles=list(roles.listed), claimed=list(roles.claimed))
     seen = str(body.get("shown") or "")
     verdict = reply(state, "vote", {**body, "unread": True, "shown": ""}, by)
     if not verdict.applied:

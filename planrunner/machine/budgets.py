@@ -260,7 +260,7 @@ def fits(
 
 
 def room(
-    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
+    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = EMPTY
 ) -> Shortage | None:
     """The limit that keeps the next attempt of a task, which sets ``wanted`` aside, from starting; None where there is
     none. A limit of cost or tokens that is used up keeps out whatever may spend, also what sets nothing aside."""
@@ -270,7 +270,7 @@ def room(
     return used_up(state, number, wanted) or short
 
 
-def used_up(state: State, number: int, wanted: Mapping[str, int] = {}) -> Shortage | None:
+def used_up(state: State, number: int, wanted: Mapping[str, int] = EMPTY) -> Shortage | None:
     """The first limit, from the task outwards, of which nothing is left for an attempt that sets none of it aside
     (``wanted``) and may spend it all the same. Limits around what is under ``finally`` do not keep it from starting."""
     if state.edition < 10:

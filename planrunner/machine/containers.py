@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from planrunner.machine.admission import alike, follow, next_round
@@ -10,7 +12,27 @@ from planrunner.machine.budgets import too_deep, went_round
 from planrunner.machine.commands import Close, Command, Open, Record
 from planrunner.machine.compensation import is_within
 from planrunner.machine.endings import frame_failure, main_part_done
-from planrunner.machine.events import FrameClosing, FrameOpened, PeopleAwaited, TaskSettled
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    FactsObserved,
+    FactsRequested,
+    FrameClosing,
+    FrameOpened,
+    GateDecided,
+    GateExamined,
+    GateOpened,
+    GateReopened,
+    GateRequested,
+    GateVoted,
+    PeopleAwaited,
+    RetryScheduled,
+    SettingsComputed,
+    TaskDelayed,
+    TaskQueued,
+    TaskSettled,
+)
 from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
@@ -369,31 +391,75 @@ def people_awaited(state: State, event: PeopleAwaited, at: float) -> None:
         state.active_since = None
 
 
+def stir(state: State, event: Event) -> None:
+    """Note inside which tasks an event may have changed whom their time waits for."""
+    if type(event) in _OF_ONE_TASK:
+        state.stirred.add(state.index[event.task])  # type: ignore[union-attr]
+    elif type(event) is not PeopleAwaited:
+        state.stirred = set(state.meters)
+
+
+_OF_ONE_TASK = frozenset(
+    {AttemptStarted, AttemptEnded, TaskSettled, TaskQueued, TaskDelayed, RetryScheduled, FrameOpened}
+    | {SettingsComputed, FactsRequested, FactsObserved}
+    | {GateRequested, GateExamined, GateOpened, GateReopened, GateVoted, GateDecided}
+)
+"""Events that change nothing but the task that they name, and those around it."""
+
+
 # Decisions
 
 
 def pause_meters(state: State) -> list[Command]:
-    """The tasks inside which only people can move anything from now on."""
-    if not (state.counts.get("blocked") or state.counts.get("in_doubt")):
+    """The tasks inside which only people can move anything from now on. Only those are looked at inside which something
+    has changed since the last look (``stirred``)."""
+    if not state.stirred or not (state.counts.get("blocked") or state.counts.get("in_doubt")):
         return []
-    counting = [number for number, meter in state.meters.items() if meter.since is not None]
-    return [Record(PeopleAwaited(state.specs[number].id)) for number in counting if _waits_for_people(state, number)]
+    looked_at: set[int] = set()
+    waiting: set[int] = set()
+    for number in state.stirred:
+        while number >= 0 and number not in looked_at:
+            looked_at.add(number)
+            meter = state.meters.get(number)
+            if meter is not None and meter.since is not None and _waits_for_people(state, number):
+                waiting.add(number)
+            number = state.tasks[number].frame.owner
+    ordered = [number for number in state.meters if number in waiting] if len(waiting) > 1 else waiting
+    return [Record(PeopleAwaited(state.specs[number].id)) for number in ordered]
+
+
+_FEW = 8
+"""Running tasks that are asked for before all that is inside a task is looked at."""
 
 
 def _waits_for_people(state: State, owner: int) -> bool:
     frame = state.tasks[owner].inner
     assert frame is not None
+    if any(is_within(state, number, owner) for number in islice(state.running, _FEW)):
+        return False  # what most looks at a large frame find
     people = False
-    for number in range(frame.first, len(state.tasks)):
-        task_state = state.tasks[number]
-        if task_state.status not in _OPEN or not is_within(state, number, owner):
+    for number in _inside(state, frame):
+        status = state.tasks[number].status
+        if status not in _OPEN:
             continue
-        if number in state.running or number in state.asked or number in state.held or task_state.status == "queued":
+        if number in state.running or number in state.asked or number in state.held or status == "queued":
             return False
-        if task_state.status == "pending" and state.wheel.due(number) is not None:
+        if status == "pending" and state.wheel.due(number) is not None:
             return False
-        people = people or task_state.status in ("blocked", "in_doubt")
+        people = people or status in ("blocked", "in_doubt")
     return people
+
+
+def _inside(state: State, frame: Frame) -> Iterator[int]:
+    """The tasks of a frame, at whatever depth."""
+    frames = [frame]
+    while frames:
+        one = frames.pop()
+        for number in range(one.first, one.first + one.size):
+            yield number
+            inner = state.tasks[number].inner
+            if inner is not None:
+                frames.append(inner)
 
 
 _OPEN = frozenset({"pending", "queued", "running", "blocked", "in_doubt"})

@@ -337,7 +337,7 @@ class TasksReset(NamedTuple):
     by_call: bool = True
     services_first: bool = False
     named: tuple[str, ...] | None = None
-    changed: dict[str, str] = {}
+    changed: dict[str, str] = EMPTY
 
 
 class ResetPlanned(NamedTuple):

@@ -125,6 +125,8 @@ def evolve(state: State, event: Event, at: float) -> None:
     """
     state.now = at
     FOLDS[type(event)](state, event, at)
+    if state.meters:
+        containers.stir(state, event)
 
 
 def forget_candidates(state: State, left: Iterable[int]) -> None:

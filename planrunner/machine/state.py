@@ -376,6 +376,7 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stirred",
         "stop_by",
         "stop_comment",
         "stop_reason",
@@ -427,6 +428,8 @@ class State:
         self.alarms: Alarms | None = None
         """What timeboxes, deadlines and watchdogs of tasks come to; None without any."""
         self.meters: dict[int, TimeMeter] = {}
+        self.stirred: set[int] = set()
+        """Tasks of which something has changed since it was last looked at whether time waits for people."""
         if plan.budgets != _FREE:
             plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
             self.limit(plan.budgets._replace(time=None) if plain else plan.budgets)

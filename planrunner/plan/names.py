@@ -96,7 +96,7 @@ def is_plan(path: str, head: str | None = None) -> bool:
         return True
     if path.endswith(_YAML):
         patterns = (_TASKS_KEY,) if _is_in_plans(path) else (_PLAN_KEY, _TASKS_KEY)
-        return _looks_like(path, head, *patterns)
+        return _looks_like(path, head, *patterns) or _looks_like(path, head, *_IN_JSON)
     return path.endswith(".json") and _is_in_plans(path) and _looks_like(path, head, *_IN_JSON)
 
 

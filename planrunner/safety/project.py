@@ -7,7 +7,7 @@ include other files and hold profiles, and a user has a file for every project: 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -249,6 +249,21 @@ class Project(NamedTuple):
 
     people: dict[str, tuple[str, ...]] | None = None
     digest: str = ""
+
+
+class Roles(NamedTuple):
+    """The roles of a person: those that the project lists (``listed``), or, only where it lists no people, those that
+    the person comes with (``claimed``)."""
+
+    listed: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+
+
+def roles_in(directory: str, name: str, claimed: Iterable[str]) -> Roles:
+    """Which roles count for a person in a project: for a vote as for the lists of what waits. Raises as
+    ``read_project``."""
+    people = read_project(directory).people
+    return Roles(claimed=tuple(claimed)) if people is None else Roles(tuple(people.get(name, ())))
 
 
 def read_project(directory: str) -> Project:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, NamedTuple
@@ -12,6 +13,7 @@ from fastapi import Depends, Request
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summary import Summary
 from planrunner.app.people.gates import roles_of
+from planrunner.app.people.questions import asked, project_questions
 from planrunner.errors import PlanrunnerError
 from planrunner.machine.deciders import Deciders, barred
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf, frame
@@ -27,6 +29,7 @@ class Followers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_state: dict[str, Follower] = {}
+        self._asked: dict[str, tuple[float, list[dict[str, Json]]]] = {}
 
     def of(self, project: Project) -> Follower:
         """The follower of a project; all runs that there are stand in its summaries."""
@@ -36,6 +39,17 @@ class Followers:
                 found = self._by_state[project.state] = Follower(project.state)
                 found.start()
             return found
+
+    def of_project(self, project: Project, age: float) -> list[dict[str, Json]]:
+        """What a project itself asks people, as it was at most ``age`` seconds ago. The caller acts in it."""
+        with self._lock:
+            found = self._asked.get(project.root)
+        now = time.monotonic()
+        if found is None or now - found[0] > age:
+            found = now, project_questions(project.root)
+            with self._lock:
+                self._asked[project.root] = found
+        return found[1]
 
     def close(self) -> None:
         """Follow nothing any more."""
@@ -55,20 +69,25 @@ HereFollower = Annotated[Follower, Depends(the_follower)]
 """What follows the runs of the project of the address."""
 
 
-class Asked(NamedTuple):
-    """A question of a run, and whether it is for the person who looks."""
+_FRESH = 5.0
+"""Seconds for which what a project asks is counted on pages other than the inbox."""
 
-    run: Summary
+
+class Asked(NamedTuple):
+    """A question of a run, or of the project without one, and whether it is for the person who looks."""
+
+    run: Summary | None
     fact: dict[str, Json]
     mine: bool
 
 
 class Reader(NamedTuple):
-    """Who reads a page of which project, and what follows its runs."""
+    """Who reads a page of which project, and what follows its runs and those of others."""
 
     project: Project
     visitor: Visitor
     follower: Follower
+    followers: Followers
 
     def behalf(self) -> AbstractContextManager[None]:
         """Let use cases act for the reader in the project, in this thread."""
@@ -77,17 +96,19 @@ class Reader(NamedTuple):
     def frame(self, here: str, *scripts: str) -> Frame:
         """The frame of a page of the project, with how much waits for the reader."""
         shown = frame(self.project, self.visitor, here, *scripts)
-        return shown._replace(waiting=sum(each.mine for each in self.asked()))
+        return shown._replace(waiting=sum(each.mine for each in self.asked(_FRESH)))
 
-    def asked(self) -> Iterator[Asked]:
-        """Every question of the project: tasks in doubt, then those of the newest run first; the gates of a
-        review window are one."""
+    def asked(self, age: float = 0.0) -> Iterator[Asked]:
+        """Every question of the project in the order of ``asked``; the gates of a review window are one. What the
+        project itself asks may have been looked at ``age`` seconds ago."""
         runs = self.follower.summaries.waiting()
-        every = [(run, fact) for run in runs for fact in questions(run.gates)]
-        every.sort(key=lambda asked: asked[1]["kind"] != "doubt")
+        with self.behalf():
+            of_project = self.followers.of_project(self.project, age)
+        every = asked(((run, fact) for run in runs for fact in questions(run.gates)), of_project)
         roles = self._roles() if every else ()
         for run, fact in every:
-            yield Asked(run, fact, self._may_decide(run, fact, roles))
+            mine = "admin" in self.visitor.scopes if run is None else self._may_decide(run, fact, roles)
+            yield Asked(run, fact, mine)
 
     def _roles(self) -> tuple[str, ...]:
         try:
@@ -103,9 +124,9 @@ class Reader(NamedTuple):
         return "decide" in self.visitor.scopes and not barred(asks, fact["gate"], who, roles, run.started_by)
 
 
-async def the_reader(project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:
+async def the_reader(request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:
     """Who reads a page of the project of the address."""
-    return Reader(project, visitor, follower)
+    return Reader(project, visitor, follower, request.app.state.followers)
 
 
 HereReader = Annotated[Reader, Depends(the_reader)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from planrunner.escapes import harmless
 from planrunner.frozen import EMPTY
 from planrunner.plan.expressions.quantities import format_percent
+from planrunner.views.gates import project_lines
 from planrunner.views.status import counts_text, listed, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text
 
@@ -69,9 +70,15 @@ _WIDEST = 160
 """Characters of a question or a reason."""
 
 
-def digest_object(runs: Sequence[Digested], since: float) -> dict[str, Json]:
-    """The digest as data."""
-    return {"format": 1, "since": rfc3339(since), "totals": _totals(runs), "runs": [_object(each) for each in runs]}
+def digest_object(runs: Sequence[Digested], since: float, asked: Sequence[dict[str, Json]] = ()) -> dict[str, Json]:
+    """The digest as data; ``asked`` is what the project itself asks, as ``views/gates.py`` gives it."""
+    return {
+        "format": 1,
+        "since": rfc3339(since),
+        "totals": _totals(runs),
+        "runs": [_object(each) for each in runs],
+        "project": [{name: fact[name] for name in ("kind", "gate", "ask", "who", "commands")} for fact in asked],
+    }
 
 
 def _object(each: Digested) -> dict[str, Json]:
@@ -103,8 +110,11 @@ def _totals(runs: Sequence[Digested]) -> dict[str, int]:
     return totals
 
 
-def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now: float) -> list[str]:
-    """A line with the totals, then the runs that are open, those that did not complete, and the completed by plan."""
+def digest_lines(
+    terminal: Terminal, runs: Sequence[Digested], since: float, now: float, asked: Sequence[dict[str, Json]] = ()
+) -> list[str]:
+    """A line with the totals, then the runs that are open, those that did not complete, what the project asks, and the
+    completed by plan."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
     totals = ", ".join(f"{count} {status}" for status, count in sorted(_totals(runs).items())) or "no runs"
     period = "since" if runs and all(each.whole for each in runs) else "open, or since"
@@ -112,6 +122,8 @@ def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now
     for each in sorted(runs, key=lambda one: one.run.ended is not None):
         if each.run.status != "completed" or each.whole:
             lines += _run_lines(terminal, each, now)
+    for fact in asked:
+        lines += project_lines(terminal, fact)
     completed: dict[str, int] = {}
     for each in runs:
         if each.run.status == "completed" and not each.whole:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from planrunner.errors import NextStep
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
@@ -84,7 +85,15 @@ def _watchdog_ask(state: State, number: int) -> str:
     return f"`{label(state, number)}` still runs after {after}: let it continue, or end it?"
 
 
-def _question(gate: str, kind: str, ask: str) -> dict[str, Json]:
+PROGRAM = "planrunner"
+"""How commands in data call it."""
+
+ANYONE = "anyone"
+ADMINS = "a person at the command line, or a token with the scope `admin`"
+"""Who lets a plan run."""
+
+
+def _question(gate: str, kind: str, ask: str, commands: list[str], who: str = ANYONE) -> dict[str, Json]:
     """What waits for people without being a gate of the plan, in the shape of one."""
     return {
         "gate": gate,
@@ -102,12 +111,33 @@ def _question(gate: str, kind: str, ask: str) -> dict[str, Json]:
         "not_starter": False,
         "expires": None,
         "votes": [],
+        "who": who,
+        "commands": commands,
     }
+
+
+def question_of_project(
+    kind: str, name: str, plan: str, ask: str, steps: Sequence[NextStep], since: float | None = None
+) -> dict[str, Json]:
+    """What a project asks without a run (``kind`` is ``trust`` or ``trigger``), in the shape of a gate."""
+    commands = [step.worded(PROGRAM) for step in steps]
+    return {**_question(name, kind, ask, commands, ADMINS), "plan": plan, "since": since}
+
+
+def project_lines(terminal: Terminal, fact: dict[str, Json]) -> list[str]:
+    """What a project asks, as text with the commands that go on."""
+    sign = "failed" if fact["kind"] == "trigger" else "blocked"
+    name = terminal.paint(harmless(f"{fact['kind']} {fact['gate']}"), "bold")
+    return [
+        f"{terminal.sign(sign)} {name}  {harmless(fact['ask'])}",
+        *(f"    {terminal.program}{command.removeprefix(PROGRAM)}" for command in fact["commands"]),
+    ]
 
 
 def doubt_object(state: State, number: int) -> dict[str, Json]:
     """A task whose attempt was interrupted with an unknown result; ``answers`` are what may be said of it."""
-    question = _question(state.specs[number].id, "doubt", _doubt_ask(state, number))
+    commands = settling_commands(PROGRAM, state, number, state.run_id)
+    question = _question(state.specs[number].id, "doubt", _doubt_ask(state, number), commands)
     return {
         **question,
         "about": about(state, number),
@@ -135,7 +165,8 @@ def doubt_lines(terminal: Terminal, state: State, number: int) -> list[str]:
 def watchdog_object(state: State, number: int) -> dict[str, Json]:
     """A task that a watchdog asks people about; it continues meanwhile."""
     assert state.alarms is not None
-    question = _question(state.specs[number].id, "watchdog", _watchdog_ask(state, number))
+    commands = [watchdog_command(PROGRAM, state, label(state, number))]
+    question = _question(state.specs[number].id, "watchdog", _watchdog_ask(state, number), commands)
     return {**question, "about": about(state, number), "since": state.alarms.asked[number][1]}
 
 
@@ -168,18 +199,21 @@ def may_ask(state: State) -> bool:
 
 def gate_facts(state: State, now: float) -> list[dict[str, Json]]:
     """Everything of a run that waits for people as data, the most urgent first: tasks in doubt, gates, what watchdogs
-    ask, budgets."""
+    ask, budgets; each with its ``kind``, ``who`` may act, and the ``commands`` that do."""
     gates = [doubt_object(state, number) for number in waiting_doubts(state)]
-    gates += [gate_object(state, number) for number in waiting_gates(state)]
+    gates += [
+        {**gate_object(state, number), "commands": commands(PROGRAM, state, number, now)}
+        for number in waiting_gates(state)
+    ]
     gates += [watchdog_object(state, number) for number in waiting_watchdogs(state)]
-    return gates + [budget_gate_object(asked) for asked in waiting_budgets(state, now)]
+    return gates + [budget_gate_object(state, asked) for asked in waiting_budgets(state, now)]
 
 
-def budget_gate_object(asked: Wanted) -> dict[str, Json]:
+def budget_gate_object(state: State, asked: Wanted) -> dict[str, Json]:
     """A limit that may be extended; cost is in dollars, time in seconds."""
     names = ("scope", "what", "limit", "least", "more")
     return {
-        **_question(asked.name, "budget", asked.ask),
+        **_question(asked.name, "budget", asked.ask, budget_commands(PROGRAM, state, asked)),
         **{name: getattr(asked, name) for name in names},
         "tasks": list(asked.tasks),
     }
@@ -235,6 +269,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
         "people": list(gate.people),
         "need": gate.need,
         "not_starter": gate.not_starter,
+        "who": who_may(gate),
         "since": gate.opened_at,
         "expires": gate.expires_at,
         "escalated": gate.escalated,

@@ -9,8 +9,12 @@ import pytest
 from simulator.gates import GateRun
 from workbench import plan
 
+from planrunner.machine.events import EDITION
+
 GATE = {"gate": "approval", "ask": "Go on"}
 NOOP = {"uses": "noop", "timeout": "1m"}
+WORK = {"run": "true", "timeout": "1m"}
+LIMITED = {"subplan": [{"id": "w", **WORK}, {"id": "a", "needs": ["w"], **GATE}], "timeout": "1h"}
 
 
 def _over(count: int, *first: dict[str, Any]) -> list[dict[str, Any]]:
@@ -25,6 +29,10 @@ SHAPES: dict[str, Any] = {
     ],
     "items": lambda count: _over(count, NOOP),
     "subplans": lambda count: _over(count, {"subplan": [{"id": "a", **NOOP}, {"id": "b", "needs": ["a"], **NOOP}]}),
+    "limited gates inside": lambda count: _over(count, LIMITED),
+    "limited gates in a limit": lambda count: [
+        {"id": "whole", "timeout": "2h", "subplan": _over(count, {**LIMITED, "timebox": "1h"})}
+    ],
     "gates inside": lambda count: _over(count, {"subplan": [{"id": "a", **GATE}, {"id": "b", "needs": ["a"], **NOOP}]}),
 }
 
@@ -40,7 +48,7 @@ def _calls(count: int, shape: str) -> int:
 
     sys.setprofile(counted)
     try:
-        run = GateRun(document)
+        run = GateRun(document, edition=EDITION)
         if run.state.ended_at is None:
             run.later(60).resume()
     finally:

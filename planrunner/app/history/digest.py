@@ -16,19 +16,17 @@ from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.deciders import Deciders, who_may
 from planrunner.machine.hypotheses import belief_object, beliefs, ranked
 from planrunner.machine.names import by_its_own, label, owners, stands
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.views.budget import budget_line
 from planrunner.views.digest import Blocker, Digested, RunSummary, Worded, digest_object
-from planrunner.views.gates import gate_facts
+from planrunner.views.gates import ANYONE, gate_facts
 from planrunner.views.status import has_failed, shown_counts
 
 Json = Any
 
-_ANYONE = Deciders((), (), False)
 _UNDER_WAY = ("running", "queued", "blocked", "in_doubt")
 
 
@@ -85,8 +83,7 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
 
 def _blockers(state: State) -> Iterator[Blocker]:
     for fact in gate_facts(state, time.time()):
-        asks = Deciders((*fact["roles"],), (*fact["people"],), fact["not_starter"])
-        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), "" if asks == _ANYONE else who_may(asks))
+        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), "" if fact["who"] == ANYONE else fact["who"])
 
 
 def _failures(state: State) -> Iterator[tuple[str, str]]:

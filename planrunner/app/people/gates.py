@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import stored_state
 from planrunner.app.people.persons import require_person
+from planrunner.app.people.questions import asked_objects
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.app.runs.secrets import vault_of
@@ -34,10 +35,11 @@ from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
-from planrunner.safety.project import read_project
+from planrunner.safety.project import roles_in
 from planrunner.views.documents import document
 from planrunner.views.gates import (
-    gate_objects,
+    dated,
+    gate_facts,
     suggestion,
     waiting_budgets,
     waiting_doubts,
@@ -72,14 +74,18 @@ class Waiting(NamedTuple):
         return bool(self.doubts or self.gates or self.budgets or self.decided or self.watched)
 
 
-def waiting_document(found: list[Waiting], now: float, **more: Json) -> dict[str, Json]:
-    """What waits for people, as ``planrunner gates --json`` prints it, and ``more`` fields."""
+def waiting_document(
+    found: list[Waiting], now: float, of_project: Iterable[dict[str, Json]] = (), **more: Json
+) -> dict[str, Json]:
+    """What waits for people, as ``planrunner gates --json`` prints it, and ``more`` fields; ``of_project`` is what the
+    project asks."""
 
     def told(one: Waiting, more: dict[str, Json]) -> dict[str, Json]:
         return {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **more}
 
+    of_runs = ((told(one, {}), fact) for one in found for fact in gate_facts(one.state, now))
     return document(
-        gates=[told(one, gate) for one in found for gate in gate_objects(one.state, now)],
+        gates=[dated(entry) for entry in asked_objects(of_runs, of_project)],
         windows=[told(one, window) for one in found for window in window_objects(one.state, one.gates)],
         decided=[
             told(one, {"gate": one.state.specs[number].id, "decision": words})
@@ -237,8 +243,8 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
 def roles_of(who: Principal, directory: str) -> tuple[str, ...]:
     """The roles of a person in the project of a directory: those that the project lists, or where it lists no people
     those that the person comes with. Raises PlanInvalid and UsageError for a project file that cannot be read."""
-    people = read_project(directory).people
-    return who.roles if people is None else tuple(people.get(who.name, ()))
+    roles = roles_in(directory, who.name, who.roles)
+    return roles.listed + roles.claimed
 
 
 def barred(state: State, number: int) -> str:

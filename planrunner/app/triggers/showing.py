@@ -6,11 +6,11 @@ import os
 import time
 from typing import Any, NamedTuple
 
+from planrunner.app.people.questions import why_refused
 from planrunner.app.queue.items import Item, Pause
 from planrunner.app.queue.store import Store
 from planrunner.app.triggers.firing import Params, queue, source_of
 from planrunner.app.triggers.records import Last, change, records
-from planrunner.app.triggers.refusals import why_refused
 from planrunner.app.triggers.times import next_times
 from planrunner.caller import principal, workspace
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError

@@ -9,6 +9,7 @@ from fastapi import Query
 from pydantic import Field
 
 from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_among, waiting_document
+from planrunner.app.people.questions import project_questions
 from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, behalf
 from planrunner.service.control import Ballot, HereControl
@@ -67,12 +68,14 @@ def every_gate(
     after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
     limit: Limit = 25,
 ) -> Answer:
-    """List what waits for a decision in all runs, those of the newest first. `after` of an answer asks for the next
-    page; null after the last one. Gates of one run stand on one page, also where they are more than `limit`."""
+    """List what waits for a person in all runs, those of the newest first, and on the first page what the project
+    itself asks: plans to trust and triggers that would start nothing, with `run_id` null. `after` of an answer asks for
+    the next page; null after the last one. Gates of one run are on one page, also where they are more than `limit`."""
     page = follower.summaries.page_waiting(limit, after)
     with behalf(visitor, project):
+        of_project = project_questions(project.root) if after is None else []
         found = waiting_among([run.run for run in page.runs], project.state)
-        return Answer(waiting_document(found, time.time(), after=page.after))
+        return Answer(waiting_document(found, time.time(), of_project, after=page.after))
 
 
 @router.get("/runs/{run}/gates", responses=_WAITING)

@@ -13,6 +13,7 @@ from planrunner.app.history.calls import called, calls_document
 from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
+from planrunner.app.people.questions import project_questions
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.service.api.answers import Answer, Body, Limit, Moment, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
@@ -119,7 +120,8 @@ def digest_of_runs(
     """What happened since a time, one day ago if it is left out, and what stands in the way."""
     start = time.time() - 86_400.0 if since is None else since
     with behalf(visitor, project):
-        return Answer(digest_object(digest(DigestRequest(start, (), project.state)), start))
+        runs = digest(DigestRequest(start, (), project.state))
+        return Answer(digest_object(runs, start, project_questions(project.root)))
 
 
 @router.get("/runs/{run}", responses=shaped("The run, as `show --json` prints it.", "run_id", "status", "tasks"))

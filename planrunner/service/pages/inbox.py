@@ -13,7 +13,6 @@ from planrunner.app.history.show import Look, look
 from planrunner.app.history.tails import tail_of
 from planrunner.app.people.gates import barred, look_again
 from planrunner.app.queue import asking
-from planrunner.app.triggers.refusals import Refusal, refusals
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
@@ -26,11 +25,14 @@ from planrunner.views.page.drawer import readable
 from planrunner.views.page.figures import sentence
 from planrunner.views.page.gate import gate_page
 from planrunner.views.page.inbox import (
+    OF_PROJECT,
     Item,
     address_of,
     budget_page,
     doubt_page,
     item_of,
+    name_of,
+    project_item,
     watchdog_page,
     window_page,
 )
@@ -51,7 +53,7 @@ LIMIT = 50
 @router.get("/inbox", response_class=HTMLResponse)
 def inbox(here: HereReader, show: str = "mine", after: int = 0, run: str = "") -> str:
     """What waits; the first of it is shown as a whole. ``run`` asks for the questions of one run."""
-    every = [each for each in here.asked() if run in ("", each.run.run)]
+    every = [each for each in here.asked() if not run or (each.run is not None and each.run.run == run)]
     show, after = "all" if run else show, max(0, after)
     wanted = every if show == "all" else [each for each in every if each.mine]
     first = _item(wanted[after], time.time()) if after < len(wanted) else None
@@ -76,6 +78,8 @@ def question(here: HereReader, run: str, name: str) -> str:
 @router.post("/inbox/{run}/{name:path}", response_class=HTMLResponse)
 def decide(here: HereReader, run: str, name: str, visitor: Decider, control: HereControl, form: HereForm) -> Response:
     """Decide a question, for exactly what the form shows."""
+    if run == OF_PROJECT:
+        raise NotFound("what the project asks is not decided here")
     try:
         _decide(here, control, run, name, form)
     except (Problem, PlanrunnerError) as error:
@@ -97,6 +101,8 @@ def _sentence(problem: Problem) -> str:
 
 def _item(asked: Asked, now: float) -> Item:
     run, fact, mine = asked
+    if run is None:
+        return project_item(fact, now, mine)
     return item_of({"id": run.run, "title": run.title or run.plan_id}, fact, fact.get("since"), now, mine)
 
 
@@ -114,18 +120,8 @@ def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[s
         mine=mine,
         total=len(every),
         more=f"/{here.project.name}/inbox{more}" if more else "",
-        refused=_refused(here),
         **values,
     )
-
-
-def _refused(here: Reader) -> list[Refusal]:
-    """The triggers that would start nothing: a person has to trust their plan, or to mend it."""
-    try:
-        with here.behalf():
-            return refusals(here.project.root)
-    except PlanrunnerError:
-        return []  # the settings cannot be read: the page of the queue says so
 
 
 _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok", "Passed")}
@@ -133,6 +129,8 @@ _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok",
 
 def _question(here: Reader, run: str, name: str, form: Form | None = None) -> dict[str, Json]:
     """What a question shows, for the template. Raises NotFound."""
+    if run == OF_PROJECT:
+        return _question_of_project(here, name)
     found, now = look(run, here.project.state), time.time()
     state, comment = found.state, "" if form is None else form.get("comment", "")
     look_again(state)
@@ -168,6 +166,13 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
         return {"kind": "budget", "budget": budget_page(state, limits), "comment": comment}
     hint = Hint("it may have been decided: ", NextStep("show", found.row.run))
     raise NotFound(f"run {found.row.run} asks nothing as `{name}`", hint)
+
+
+def _question_of_project(here: Reader, name: str) -> dict[str, Json]:
+    for fact in here.followers.of_project(here.project, 0.0):
+        if name_of(fact) == name:
+            return {"kind": "project", "asks": fact}
+    raise NotFound(f"the project asks nothing as `{name}`")
 
 
 def _continues(found: Look, state: str) -> str:

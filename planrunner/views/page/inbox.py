@@ -86,6 +86,27 @@ class WindowPage(NamedTuple):
     shown: str
 
 
+OF_PROJECT = "-"
+"""Stands for a run in addresses of what the project itself asks."""
+
+
+def name_of(fact: Mapping[str, Json]) -> str:
+    """The name of what the project itself asks, in addresses: ``trust/plans/x.yaml``."""
+    return f"{fact['kind']}/{fact['gate']}"
+
+
+def project_item(fact: Mapping[str, Json], now: float, mine: bool) -> Item:
+    """A line of the inbox from what the project itself asks."""
+    name, since = name_of(fact), fact.get("since")
+    waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
+    where = "a plan to trust" if fact["kind"] == "trust" else "a trigger"
+    return Item(
+        address_of(OF_PROJECT, name),
+        *(OF_PROJECT, name, harmless(str(fact["ask"])), where, waited, mine),
+        *("gate", "gate") if fact["kind"] == "trust" else ("bad", "bad"),
+    )
+
+
 def address_of(run: str, name: str) -> str:
     """Where the page shows a question, below the address of the project."""
     return f"/inbox/{quote(run)}/{quote(name)}"
