@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from planrunner.app.people.admission import AdmissionRequest, admit, is_trusted
 from planrunner.app.plans.path import plan_named
-from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanInvalid, UsageError
+from planrunner.errors import Denied, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import unsound
 from planrunner.safety.triggers import Trigger, read_triggers
@@ -115,8 +115,7 @@ def _refusal(trigger: Trigger, root: str, marked: list[Record]) -> Refusal:
 
 def _denied(error: Denied, root: str) -> Refusal:
     """A refusal with places as they are named in the project."""
-    steps = error.hint.steps if isinstance(error.hint, Hint) else ()
-    files = [step.arguments[0] for step in steps if step.command == "trust"]
+    files = [step.arguments[0] for step in error.way_out.steps if step.command == "trust"]
     shown = tuple(NextStep("trust", file.removeprefix(f"{root}/")) for file in files)
     why = error.message if shown or not error.hint else f"{error.message} ({error.hint})"
     return Refusal(why.replace(f"{root}/", ""), shown, os.path.realpath(files[0]) if files else "")

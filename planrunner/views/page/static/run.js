@@ -181,8 +181,12 @@ function listen() {
   stream.addEventListener('open', () => { if (!lost.hidden) { lost.hidden = true; reload(); } });
   stream.addEventListener('error', () => {
     if (!lost.hidden) return;
-    $('[data-lost]', lost).textContent = clock(Date.now() / 1000);
+    const since = $('[data-lost]', lost);
+    if (since) since.textContent = clock(Date.now() / 1000);
     lost.hidden = false;
+    fetch(run.dataset.api, {redirect: 'manual'}).then(answer => {
+      if (answer.status === 401) $('span', lost).innerHTML = 'You are signed out. <a class="link" href="">Sign in again</a>';
+    }).catch(() => null);
   });
   addEventListener('pagehide', () => stream.close());
 }
