@@ -294,3 +294,16 @@ def test_a_session_outlives_the_service_and_ends_with_its_token(tmp_path: Path) 
         gone = after.get("/api/v1/me", cookie=pair)
         assert gone.status == 401
         assert "sign in again" in gone.data["hint"]
+
+
+def test_a_session_outlives_a_service_that_is_killed(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "shop")
+    with serving(project) as before:
+        token = before.make_token("ana", "--scope", "decide")
+        entered = _form(before, "/sign-in", {"token": token, "to": "/shop/runs"})
+        pair, port = entered.headers["set-cookie"].partition(";")[0], before.port
+        before.process.kill()
+        before.process.wait()
+    with serving(project, "--port", str(port)) as after:
+        me = after.get("/api/v1/me", cookie=pair)
+        assert (me.status, me.data["name"]) == (200, "ana")
