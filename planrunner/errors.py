@@ -139,6 +139,10 @@ class PlanInvalid(PlanrunnerError):
         self.findings = findings
 
 
+class SettingsInvalid(PlanInvalid):
+    """Settings with errors; findings quote what stands there."""
+
+
 class Unready(PlanrunnerError):
     """A sound plan that cannot run here: a secret, key, program or folder that it needs is missing."""
 

@@ -23,10 +23,12 @@ from planrunner.app.history.show import (
 from planrunner.app.people.gates import waiting, waiting_document
 from planrunner.app.people.questions import project_questions
 from planrunner.app.plans.agents import agents_of
+from planrunner.app.plans.edit import place_of
 from planrunner.app.plans.files import project_plans
 from planrunner.app.plans.lint import Choice as Rules
 from planrunner.app.plans.lint import capability, catalogue, lint_paths
 from planrunner.app.plans.path import plan_named
+from planrunner.app.plans.places import is_denied, is_settings, linked_in, require_links, require_shown
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed
 from planrunner.app.plans.reference import capability_object, rule_objects
 from planrunner.app.queue.asking import item
@@ -60,8 +62,25 @@ LONGEST = 100_000
 
 
 def plan_path(site: Site, word: str) -> str:
-    """The path of a plan of the project, from its directory. Raises UsageError for a path outside."""
-    return os.path.relpath(inside(site, plan_named(word)), os.path.realpath(site.root))
+    """The path of a plan of the project, from its directory. Raises UsageError for a path outside, and as ``place_of``
+    and ``require_shown``."""
+    path = os.path.relpath(inside(site, plan_named(word)), os.path.realpath(site.root))
+    place_of(path)
+    if os.path.lexists(os.path.join(site.root, path)):
+        require_shown(path)
+    return path
+
+
+def _is_told(path: str) -> bool:
+    """Whether findings about a file are told: those about the settings, and about plans that the policy does not
+    deny."""
+    return is_settings(path) or not is_denied(path)
+
+
+def _checked_path(site: Site, word: str) -> str:
+    """A plan or a folder of the project."""
+    path = os.path.relpath(inside(site, word), os.path.realpath(site.root))
+    return path if os.path.isdir(os.path.join(site.root, path)) else plan_path(site, word)
 
 
 def _plans(site: Site, given: Arguments) -> dict[str, Json]:
@@ -71,10 +90,12 @@ def _plans(site: Site, given: Arguments) -> dict[str, Json]:
 def _lint(site: Site, given: Arguments) -> dict[str, Json]:
     if "text" in given:
         name = os.path.relpath(inside(site, given["name"]), os.path.realpath(site.root))
-        results = lint_paths(["-"], Rules(), stdin=(name, given["text"].encode()))
+        content = given["text"].encode("utf-8", "replace")
+        require_links(name, linked_in(name, content))
+        results = lint_paths(["-"], Rules(), stdin=(name, content))
     else:
-        paths = [plan_path(site, path) for path in given.get("paths") or ["."]]
-        results = lint_paths(paths, Rules())
+        paths = [_checked_path(site, path) for path in given.get("paths") or ["."]]
+        results = [each for each in lint_paths(paths, Rules()) if _is_told(os.path.normpath(each.source.name))]
     return findings_data((each.source, each.findings) for each in results)
 
 

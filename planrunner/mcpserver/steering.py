@@ -41,6 +41,7 @@ def _start(site: Site, given: Arguments) -> dict[str, Json]:
         given.get("max_parallel"),
         site.state,
         unattended=True,
+        decides=False,
     )
     return _asked(site, enqueue(request, SOURCE))
 

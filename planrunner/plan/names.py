@@ -10,7 +10,7 @@ _SURE = (".plan.yaml", ".plan.yml", ".plan.json", ".plan")
 _YAML = (".yaml", ".yml")
 ENDINGS = (*_SURE, *_YAML, ".json")
 """Of plan files, the longer ones before those that they end in."""
-_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _HEAD = 65_536
 _TESTS = (".test.yaml", ".test.yml")
 _PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
@@ -64,7 +64,7 @@ def plan_paths(folder: str) -> list[str]:
 def search(folder: str, deep: bool = True) -> Iterator[str]:
     """The plans in a folder and, where ``deep``, in those below it."""
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if deep and not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if deep and not name.startswith(".") and name not in SKIPPED)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(here, name))
             if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):
@@ -76,11 +76,13 @@ def search(folder: str, deep: bool = True) -> Iterator[str]:
 def is_listed(folder: str, path: str) -> bool:
     """Whether ``plan_paths`` of the folder has a path, which begins with that of the folder."""
     parts = os.path.relpath(path, folder).split(os.sep)
-    if any(part.startswith(".") or part in _SKIPPED for part in parts) or (len(parts) > 1 and parts[0] != "plans"):
+    if any(part.startswith(".") or part in SKIPPED for part in parts) or (len(parts) > 1 and parts[0] != "plans"):
         return False
     home = os.path.join(folder, "plans") if len(parts) > 1 else folder
     if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, home)):
         return False
+    if any(os.path.islink(os.path.join(folder, *parts[:at])) for at in range(2, len(parts))):
+        return False  # what looks for plans follows no link of a folder
     return is_plan(path) and not (len(parts) > 1 and path.endswith(_TESTS))
 
 

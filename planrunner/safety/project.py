@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
-from planrunner.errors import PlanInvalid, UsageError
+from planrunner.errors import PlanInvalid, SettingsInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.plan import compiled
 from planrunner.plan.model import Budgets, Plan
@@ -121,7 +121,7 @@ def _sound(directory: str) -> tuple[list[Part], Part | None]:
     parts, user = _parts(directory)
     for part in [*parts, user] if user is not None else parts:
         if any(finding.severity == "error" for finding in part.findings):
-            raise PlanInvalid(f"`{part.source.name}` is not sound", part.source, part.told())
+            raise SettingsInvalid(f"`{part.source.name}` is not sound", part.source, part.told())
     return parts, user
 
 

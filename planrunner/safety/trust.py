@@ -46,6 +46,8 @@ class Record(NamedTuple):
     at: float
     why: str = ""
     before: str = ""
+    earlier: tuple[str, ...] = ()
+    """The digests of the texts that the file was marked for before."""
 
 
 def trust_folder() -> str:
@@ -104,13 +106,16 @@ def _keep(record: Record, kind: Kind) -> None:
         raise StorageFailed(f"trust cannot be kept in `{folder}`: {error.strerror or error}") from error
 
 
+_MARKED = 1_000
+"""Texts of one file that are known to be from outside, the latest ones."""
 DRAFTED = "it was drafted for a goal"
 """Why a plan that planrunner or a model wrote for a person waits for one."""
 
 
 def mark(path: str, text: bytes, why: str, before: str | None = None) -> None:
-    """Note that a plan file gets text from outside: whatever it holds from now on runs only as a person allows it,
-    unless it is again what it was ``before`` (the digest of that, empty for nothing; None: what it holds now). ``why``
+    """Note that a plan file gets text from outside: this text, and any that it was marked for earlier, runs only as a
+    person allows it, unless it is what it was ``before`` (the digest of that, empty for nothing; None: what it holds
+    now). ``why``
     says in words where the text came from. Raises StorageFailed where that cannot be kept safely."""
     earlier = trusted(path, "draft")
     if earlier is not None:
@@ -118,16 +123,30 @@ def mark(path: str, text: bytes, why: str, before: str | None = None) -> None:
     elif before is None:
         before = _digest_of(path)
     content = text.decode("utf-8", "surrogateescape")
-    _keep(Record(_real(path), digest(text), content, time.time(), why, before), "draft")
+    marked = () if earlier is None else tuple(dict.fromkeys((earlier.sha256, *earlier.earlier)))[:_MARKED]
+    _keep(Record(_real(path), digest(text), content, time.time(), why, before, marked), "draft")
 
 
 def why_marked(path: str, sha256: str = "") -> str:
-    """Why a plan file of the project needs the word of a person, in words; empty for one that a person wrote, and for
-    one that holds again what it held before text from outside came. ``sha256`` is the digest of what was read of it."""
+    """Why a plan file of the project needs the word of a person, in words; empty for one that a person wrote, also over
+    text from outside, and for one that holds again what it held before that came. A drafted one needs it whatever a
+    person made of it. ``sha256`` is the digest of what was read of it."""
     record = trusted(path, "draft")
     if record is None or (record.before and record.before == (sha256 or _digest_of(path))):
         return ""
+    if record.why and record.why != DRAFTED and not _is_marked_text(record, sha256 or _digest_of(path)):
+        return ""
     return record.why or DRAFTED
+
+
+def holds_marked(path: str) -> bool:
+    """Whether a file holds a text from outside that it was marked for, and nothing that a person made of it."""
+    record = trusted(path, "draft")
+    return record is not None and _is_marked_text(record, _digest_of(path))
+
+
+def _is_marked_text(record: Record, sha256: str) -> bool:
+    return sha256 in (record.sha256, *record.earlier)
 
 
 def _digest_of(path: str) -> str:

@@ -85,7 +85,7 @@ class Visitor(NamedTuple):
 async def the_visitor(request: Request) -> Visitor:
     """Who asks; the guard of the service has found that out before. Raises Problem 403 for one who may not read."""
     visitor: Visitor = request.scope["visitor"]
-    return _allowed(visitor, "read")
+    return require_scope(visitor, "read")
 
 
 HereVisitor = Annotated[Visitor, Depends(the_visitor)]
@@ -122,7 +122,7 @@ class Needs:
         self.scope = scope
 
     async def __call__(self, visitor: HereVisitor) -> Visitor:
-        return _allowed(visitor, self.scope)
+        return require_scope(visitor, self.scope)
 
 
 Runner = Annotated[Visitor, Depends(Needs("run"))]
@@ -133,7 +133,8 @@ Admin = Annotated[Visitor, Depends(Needs("admin"))]
 """Who asks, and may change what the service does."""
 
 
-def _allowed(visitor: Visitor, scope: Scope) -> Visitor:
+def require_scope(visitor: Visitor, scope: Scope) -> Visitor:
+    """The visitor, who has the scope. Raises Problem 403 for any other."""
     if scope not in visitor.scopes:
         have = ", ".join(sorted(visitor.scopes)) or "nothing"
         raise Problem(403, f"this needs the scope `{scope}`; the token of {visitor.principal.name} has {have}")

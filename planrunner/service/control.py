@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Depends, Request
 
 from planrunner.app.history.show import look
-from planrunner.app.people.gates import Voted, vote
+from planrunner.app.people.gates import Voted, roles_of, vote
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import Act, Item, item_object
 from planrunner.app.queue.worker import Worker
@@ -21,6 +21,7 @@ from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
 from planrunner.errors import DENIED, MISMATCH, NO_PLAN, NotFound, RecordMismatch, RunHeld, UsageError
 from planrunner.frozen import EMPTY
+from planrunner.safety.project import FILE
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
@@ -81,7 +82,8 @@ class Control:
     def start(self, visitor: Visitor, project: Project, order: Order) -> dict[str, Json]:
         """Put a run into the queue for a visitor; the document that tells its id, ``run_id``. Raises what ``enqueue``
         raises for a run that cannot start, Problem 422 where its key came with another one."""
-        request = order.request._replace(state=project.state, unattended=True)
+        decides = "decide" in visitor.scopes
+        request = order.request._replace(state=project.state, unattended=True, decides=decides)
         key = f"{visitor.token} {order.key}" if order.key else ""
         try:
             with behalf(visitor, project):
@@ -128,6 +130,16 @@ class Control:
         if not found.held and not found.ended:
             self.go_on(visitor, project, found.run_id)
         return document_of({"run_id": found.run_id, "applied": True, "message": found.answer.message})
+
+    def cancel_task(self, visitor: Visitor, project: Project, run: str, task: str, reason: str = "") -> Steered:
+        """Stop or abandon one task, and let a run go on that waited for it. Raises as ``steered``."""
+        found = steered(visitor, project, run, "cancel", {"task": task, "reason": reason})
+        if not found.held and not found.ended:
+            with behalf(visitor, project):
+                if look(found.run_id, project.state).state.status == "blocked":
+                    with contextlib.suppress(RunHeld, UsageError):  # another process was quicker
+                        asking.take_up(found.run_id, source="api", state=project.state)
+        return found
 
     def decide(self, visitor: Visitor, project: Project, run: str, gate: str, ballot: Ballot) -> list[Voted]:
         """Vote at a gate for the visitor, and let a run go on that no process acts on. Raises as ``voted``."""
@@ -176,8 +188,17 @@ def voted(visitor: Visitor, project: Project, run: str, gate: str, ballot: Ballo
         answer = refused.steered.answer
         status = 403 if answer.code == DENIED else 409
         hint = "look at the gate again" if answer.code == MISMATCH else ""
+        if answer.code == DENIED and (lost := _lost_roles(visitor, project)):
+            who = visitor.principal.name
+            hint = f"the role `{lost}` of the token counts once {FILE} gives it to `{who}` under `people`"
         raise Problem(status, f"run {refused.steered.run_id}: {answer.message}", hint)
     return votes
+
+
+def _lost_roles(visitor: Visitor, project: Project) -> str:
+    """The first role of a token that the project does not give to its bearer; empty where it gives all."""
+    known = roles_of(visitor.principal, project.root)
+    return next((role for role in visitor.principal.roles if role not in known), "")
 
 
 def _require_budget(project: Project, run: str, gate: str) -> None:

@@ -1,7 +1,7 @@
 """Requests with an ``Idempotency-Key``: the same one again gets the same answer, and nothing is done twice.
 
-Answers are kept in memory, the latest ones; the start of a run is kept once by the queue as well, whatever happens to
-this process.
+Answers are kept in memory, the latest ones; what starts a run, of a plan, of one task or of a trigger, is kept once by
+the queue as well, whatever happens to this process.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from fastapi import Depends, Request
 from planrunner.app.drafts.draft import Draft, DraftRequest, draft, write_draft
 from planrunner.app.plans.edit import place_of, require_may_replace
 from planrunner.app.plans.path import plan_named
-from planrunner.app.plans.places import ENDINGS
+from planrunner.app.plans.places import ENDINGS, require_shown
 from planrunner.app.runs.execute import Silent
 from planrunner.caller import acting, principal
 from planrunner.errors import NotFound, PlanrunnerError, UsageError
@@ -47,6 +47,8 @@ def plan_of(project: Project, path: str) -> str:
     try:
         with acting(principal(), project.place):
             place = place_of(path)
+            if os.path.isfile(place):
+                require_shown(os.path.relpath(place, project.root))
     except NotFound:
         raise _no_plan(path, _plans(project)) from None
     if not os.path.isfile(place):

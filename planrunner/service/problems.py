@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -10,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
 
 from planrunner.errors import (
@@ -22,6 +23,7 @@ from planrunner.errors import (
     PlanrunnerError,
     RecordMismatch,
     RunHeld,
+    SettingsInvalid,
     StorageFailed,
     Unready,
     UsageError,
@@ -101,8 +103,9 @@ def answer(problem: Problem, path: str, accept: str) -> Response:
     if not path.startswith(API) and "text/html" in accept:
         title = HTTPStatus(problem.status).phrase
         page = rendered("error.html", Frame(), title=title, status=problem.status, problem=problem)
-        return HTMLResponse(page, problem.status, headers)
-    return JSONResponse(problem_document(problem), problem.status, headers, "application/problem+json")
+        return HTMLResponse(page.encode("utf-8", "backslashreplace"), problem.status, headers)
+    text = json.dumps(problem_document(problem), separators=(",", ":"))  # half a character is an escape there
+    return Response(text, problem.status, headers, "application/problem+json")
 
 
 def catch_problems(app: FastAPI) -> None:
@@ -126,6 +129,9 @@ def _problem(request: Request, error: Exception) -> Response:
 def _use_case(request: Request, error: Exception) -> Response:
     assert isinstance(error, PlanrunnerError)
     problem = problem_of(error)
+    visitor = request.scope.get("visitor")
+    if isinstance(error, SettingsInvalid) and (visitor is None or "admin" not in visitor.scopes):
+        problem = Problem(problem.status, problem.detail, "`planrunner config check` says why, on the machine itself")
     project = request.app.state.projects.get(request.path_params.get("project"))
     return _answered(request, problem if project is None else below(problem, f"{project.root}/"))
 

@@ -27,6 +27,7 @@ PTY = f"{sys.executable} -c 'import pty, sys, os; sys.exit(os.waitstatus_to_exit
 
 COMMANDS = {
     "vote": "approve $R ok",
+    "only": "exec plans/work.yaml --only publish",
     "budget": "budget $R --add tokens=5",
     "settle": "resume $R --settle all=retry",
     "revise": "revise $R plans/other.yaml",

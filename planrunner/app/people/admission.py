@@ -156,6 +156,13 @@ def is_trusted(path: str) -> bool:
     return trust.trust_state(path, _trusted_text(ready), "plan") == "trusted"
 
 
+def runs_unasked(path: str, links: Iterable[tuple[str, str]] = ()) -> bool:
+    """Whether a plan of the project runs without a question, with the files that it links to and the SHA-256 of each:
+    no text from outside is in them, or a person trusts it."""
+    marked = why_marked(path) or any(why_marked(each, sha256) and not is_trusted(each) for each, sha256 in links)
+    return not marked or is_trusted(path)
+
+
 def admit(
     request: AdmissionRequest, registry: Registry, ready: ReadyPlan | None = None
 ) -> tuple[ReadyPlan, dict[str, Json]]:

@@ -31,6 +31,7 @@ class Act(NamedTuple):
 
 PERSON_ONLY: dict[str, Act] = {
     "vote": Act("decide a gate", "`planrunner gates` lists what waits"),
+    "only": Act("run tasks without the gate that they wait for", "`planrunner exec PLAN --only TASK`"),
     "budget": Act("extend or refuse a budget", "`planrunner budget RUN --add WHAT=AMOUNT`"),
     "settle": Act("say what became of a task in doubt", "`planrunner resume RUN --settle TASK=…`"),
     "revise": Act("give a run another plan", "`planrunner revise RUN PLAN`"),

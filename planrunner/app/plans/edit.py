@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from planrunner.app.people.admission import is_trusted
+from planrunner.app.people.admission import review, runs_unasked
 from planrunner.app.plans.lint import Choice as Rules
 from planrunner.app.plans.lint import convert_text, format_text, mend_file
-from planrunner.app.plans.places import ENDINGS, FOLDER, is_kept, new_fault, require_plan_text
+from planrunner.app.plans.listing import linked_paths
+from planrunner.app.plans.places import ENDINGS, FOLDER, is_kept, new_fault, require_links, require_plan_text
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
 from planrunner.app.runs.secrets import obligations_of
@@ -36,7 +37,7 @@ from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import FILE, settings_files
 from planrunner.safety.roster import roster_or_none
-from planrunner.safety.trust import mark, why_marked
+from planrunner.safety.trust import DRAFTED, holds_marked, mark, trusted, untrust
 from planrunner.source import Notation, Source, notation_of
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.views.findings import findings_data
@@ -160,6 +161,7 @@ def look(path: str, text: str) -> Look:
     if file.findings:
         return Look(shown, arrange(file.findings), None)
     loaded = load(file.source, Registry(project=project, keeps=False), obligations_of(project))
+    require_links(path, loaded.files)
     return Look(shown, loaded.findings, loaded.plan, loaded.sketch)
 
 
@@ -235,10 +237,22 @@ def fixed(path: str, text: str, which: str) -> str:
 
 
 def runs_as_it_is(path: str) -> bool:
-    """Whether there is a plan at a path that runs unasked: no text from outside is in it, or a person trusts it. What
-    cannot trust does not write over it: it would stop what runs by a schedule. Raises as ``place_of``."""
+    """Whether there is a plan at a path that runs unasked: no text from outside is in it, or a person trusts it, or a
+    plan that links to it; or that a person changed. What cannot trust does not write over it: it would stop what runs
+    by a schedule. Raises as ``place_of``."""
     place = place_of(path)
-    return os.path.lexists(place) and (not why_marked(place) or is_trusted(place))
+    if not os.path.lexists(place):
+        return False
+    return not holds_marked(place) or runs_unasked(place) or os.path.relpath(place, workspace().root) in linked_paths()
+
+
+def why_waits(path: str) -> str:
+    """Why a plan starts nothing until a person trusts it, in words; empty for one that runs unasked. Raises as
+    ``place_of``, and as ``review``."""
+    place = place_of(path)
+    found = review(place)
+    waits = found.summary["origin"] == "drafted" and found.summary["trusted"] != "trusted"
+    return str(found.summary["why"]).replace(f"{workspace().root}/", "") if waits else ""
 
 
 def require_may_replace(path: str) -> None:
@@ -264,13 +278,15 @@ def save_text(path: str, text: str, digest: str, outside: str = "", trusts: bool
             before, mode = _present(folder, name)
             if _digest(before) != digest:
                 raise RecordMismatch(*_mismatch(path, before, digest))
-            require_plan_text(os.path.relpath(place, workspace().root), text)
+            require_plan_text(os.path.relpath(place, workspace().root), text, is_new=before is None)
             if not trusts:
                 require_may_replace(path)
             data = _bytes(text, before)
             if outside:
                 mark(place, data, outside)
             _replace(folder, name, data, mode)
+            if trusts and not outside and (known := trusted(place, "draft")) and known.why != DRAFTED:
+                untrust(place, "draft")  # who saves it vouches for the text
     except Failure as failure:
         raise Denied(str(failure)) from None
     except OSError as error:

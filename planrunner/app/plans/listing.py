@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from planrunner.app.people.admission import runs_unasked
 from planrunner.app.runs.secrets import obligations_of
 from planrunner.caller import workspace
 from planrunner.fileio import read_regular
@@ -65,17 +66,23 @@ def checked(files: Sequence[PlanFile]) -> list[PlanRow]:
 
 
 def linked_paths() -> set[str]:
-    """The paths below the project of what its listed plans link to, those with errors aside."""
+    """The paths below the project of what its listed plans link to. Those with errors do not count, nor do those that
+    wait for a person: what may write such a plan would choose what is a plan of the project."""
     root = workspace().root
     registry = Registry(project=root, keeps=False)
     settings = sha256(settings_text(root)).hexdigest()
-    looks = [(file, _looked(root, file, registry, settings)) for file in project_files()]
-    return {
-        os.path.normpath(os.path.join(os.path.dirname(file.path), name))
-        for file, look in looks
-        if look is not None and look.loads
-        for name, _ in look.files
-    }
+    found: set[str] = set()
+    for file in project_files():
+        look = _looked(root, file, registry, settings)
+        if look is None or not look.loads:
+            continue
+        folder = os.path.dirname(file.path)
+        links = [(os.path.normpath(os.path.join(folder, name)), digest) for name, digest in look.files]
+        if links and runs_unasked(
+            os.path.join(root, file.path), [(os.path.join(root, path), digest) for path, digest in links]
+        ):
+            found.update(path for path, _ in links)
+    return found
 
 
 def _checked(root: str, file: PlanFile, registry: Registry, settings: str) -> PlanRow | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from planrunner.errors import Hint, NextStep, NotFound
+from planrunner.machine.gates import asks_people
 from planrunner.machine.graph import Shape
 from planrunner.machine.names import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
-from planrunner.plan.tasks import makes
+from planrunner.plan.tasks import every, makes
 
 
 def task_number(state: State, wanted: str) -> int:
@@ -88,6 +89,22 @@ def _around(plan: Plan, name: str) -> str:
     """The task of the plan that the path of an item, a round, a step or a member of a family begins with."""
     first = name.partition("/")[0]
     return next((task.id for task in plan.tasks if task.id[-1:] == "*" and makes(task, first)), written_name(first))
+
+
+def gates_left_out(plan: Plan, selected: Collection[str]) -> tuple[str, ...]:
+    """The gates of people that tasks of a selection wait for, directly or by others, and that are not in it; and the
+    tasks that have such a gate inside."""
+    shape, index = _shape(plan), {task.id: number for number, task in enumerate(plan.tasks)}
+    todo = [index[name] for name in selected]
+    known = set(todo)
+    while todo:
+        number = todo.pop()
+        for other in (*shape.needs[number], *(route.source for route in shape.routes_in.get(number, ()))):
+            if other not in known:
+                known.add(other)
+                todo.append(other)
+    left = (task for number, task in enumerate(plan.tasks) if number in known and task.id not in selected)
+    return tuple(task.id for task in left if any(each.gate and asks_people(each.gate) for each in every((task,))))
 
 
 def widened(plan: Plan, selected: frozenset[str], before: set[str]) -> tuple[str, ...]:

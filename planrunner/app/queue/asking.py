@@ -12,6 +12,7 @@ from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
+from planrunner.app.history.show import look
 from planrunner.app.people.persons import require_person
 from planrunner.app.queue.bell import ring
 from planrunner.app.queue.items import Act, Item, Overview, Pause, Status
@@ -20,6 +21,7 @@ from planrunner.app.queue.limits import limits_of
 from planrunner.app.queue.store import Store, Wish
 from planrunner.app.runs import rerun, rollback
 from planrunner.app.runs.control import steer
+from planrunner.app.runs.doubts import answers
 from planrunner.app.runs.execute import ExecRequest, promise
 from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
@@ -102,6 +104,8 @@ def take_up(
         first = next(journal.entries(row.run)).event
         environment: dict[str, Json] = getattr(first, "environment", {})
         text = journal.plan(str(environment.get("text") or row.plan_digest)).text.encode("utf-8", "surrogatepass")
+    if wanted.get("settle"):
+        answers(look(row.run, there).state, wanted["settle"], principal().name)
     _look_ahead(act, row.run, wanted, there)
     wish = Wish(
         run=row.run,

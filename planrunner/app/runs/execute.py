@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from planrunner import __version__, errors
 from planrunner.ancestry import mark_for_good
 from planrunner.app.people.persons import require_person
-from planrunner.app.plans.tasks import select
+from planrunner.app.plans.tasks import gates_left_out, select
 from planrunner.app.runs.deployment import deployment
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.occupancy import refuse_restoring
@@ -100,6 +100,8 @@ class ExecRequest(NamedTuple):
     """The id that the run was promised; one that a run has already is a UsageError."""
     traceparent: str = ""
     """The span in which the run is started, as W3C Trace Context writes it; anything else is ignored."""
+    decides: bool = True
+    """Whether the one who asks may decide gates: only they leave one out that a task of ``only`` waits for."""
 
 
 class RunResult(NamedTuple):
@@ -386,6 +388,7 @@ def _asked(request: ExecRequest, ready: ReadyPlan) -> tuple[dict[str, Json], tup
     selected = None
     if request.only or request.until:
         selected = select(ready.plan, request.only, request.until)
+        _require_gates(request, ready.plan, selected or ())
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     if request.preview is not None:
@@ -393,6 +396,19 @@ def _asked(request: ExecRequest, ready: ReadyPlan) -> tuple[dict[str, Json], tup
 
         hold_to(request.preview, ready, params, request.max_parallel, selected)
     return params, selected
+
+
+def _require_gates(request: ExecRequest, plan: Plan, selected: tuple[str, ...]) -> None:
+    """Raises Denied for a selection that leaves out a gate which its tasks wait for, where the one who asks may not
+    decide gates. A run that was promised was held to this before."""
+    if request.run_id or request.dry_run or not (left := gates_left_out(plan, selected)):
+        return
+    if not request.decides:
+        listed = ", ".join(f"`{name}`" for name in left[:5])
+        hint = "name them too, or name the tasks with `until`: then what they need runs as well"
+        message = f"the tasks that are to run wait for {listed}, and to leave out a gate takes the right to decide it"
+        raise errors.Denied(message, hint)
+    require_person("only", find_state(request.plan, request.state))
 
 
 SCHEMA = 1

@@ -22,6 +22,14 @@ from planrunner.safety.triggers import Trigger, Webhook
 Json = Any
 
 
+class Unsigned(Denied):
+    """A request that did not prove itself."""
+
+
+class BodyUnfit(UsageError):
+    """The body of a signed request lacks what the trigger takes from it."""
+
+
 class Delivery(NamedTuple):
     """A request as it came: the names of ``headers`` are in lower case."""
 
@@ -56,15 +64,15 @@ def verified(webhook: Webhook, secret: bytes, delivery: Delivery, now: float) ->
         raise _unsigned("webhook-id, webhook-timestamp and webhook-signature")
     at = headers.get("webhook-timestamp", "")
     if not at.isdecimal() or abs(now - int(at)) > webhook.window:
-        raise Denied(
+        raise Unsigned(
             f"the request was signed more than {webhook.window:.0f} seconds from now",
             "set the clock of the sender, or a larger `window`",
         )
     return sha256(headers["webhook-id"].encode()).hexdigest()
 
 
-def _unsigned(headers: str) -> Denied:
-    return Denied("the request is not signed with the secret of this webhook", f"the signature stands in {headers}")
+def _unsigned(headers: str) -> Unsigned:
+    return Unsigned("the request is not signed with the secret of this webhook", f"the signature stands in {headers}")
 
 
 def _secret(trigger: Trigger, root: str) -> bytes:
@@ -86,7 +94,7 @@ def _params(webhook: Webhook, body: bytes) -> Params:
     try:
         data = read_outside(body.decode())
     except ValueError as error:
-        raise UsageError(f"the body is not JSON that can be used: {error}") from None
+        raise BodyUnfit(f"the body is not JSON that can be used: {error}") from None
     return tuple((name, _at(data, place)) for name, place in webhook.params)
 
 
@@ -98,5 +106,5 @@ def _at(data: Json, place: str) -> Json:
         elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
             found = found[int(part)]
         else:
-            raise UsageError(f"the body has nothing at `{place}`")
+            raise BodyUnfit(f"the body has nothing at `{place}`")
     return found

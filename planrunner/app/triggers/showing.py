@@ -68,13 +68,13 @@ def _times(trigger: Trigger) -> tuple[tuple[float, ...], str]:
         return (), error.message
 
 
-def fire_now(name: str, params: Params = (), state: str | None = None) -> Item:
-    """Queue a run of a trigger for the principal of the context, whatever its overlap says. Raises NotFound, and as
-    ``enqueue``."""
+def fire_now(name: str, params: Params = (), state: str | None = None, key: str = "") -> Item:
+    """Queue a run of a trigger for the principal of the context, whatever its overlap says; once for a ``key``. Raises
+    NotFound, and as ``enqueue``."""
     there, root = _place(state)
     trigger = find(root, name)
     with Store(there) as store:
-        return queue(trigger, store, root, params)
+        return queue(trigger, store, root, params, (key, ""))
 
 
 def pause(name: str, reason: str = "", state: str | None = None) -> Pause:

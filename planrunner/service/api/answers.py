@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
@@ -124,6 +124,17 @@ class Why(Body):
 
 Name = Annotated[str, Path(min_length=1, max_length=500)]
 """A name in an address: of a run, a task, a gate, an artifact."""
+Named = Annotated[str, Field(min_length=1, max_length=500)]
+"""A name in a body: of a task."""
+Key = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        max_length=200,
+        description="A text of your choice: the same request with the same key is carried out once.",
+    ),
+]
+"""What makes a request that starts a run one that is carried out once, whatever happens to the service."""
 Moment = Annotated[
     float | None, Query(ge=0, le=253_402_300_799, description="Seconds since 1970, before the year 10000.")
 ]

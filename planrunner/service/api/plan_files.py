@@ -15,7 +15,7 @@ from planrunner.app.plans.preview import Choice, missing_of, preview_object, pre
 from planrunner.app.runs.execute import ExecRequest, Silent
 from planrunner.jsontext import write_json
 from planrunner.plan.names import plan_paths
-from planrunner.service.api.answers import Answer, Body, Name, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Key, Name, Named, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
 from planrunner.service.control import HereControl, Order
 from planrunner.service.plans import HereDrafts, author, checking, plan_of
@@ -65,8 +65,8 @@ class Chosen(Body):
 
     path: Path
     params: dict[str, Json] = {}
-    only: list[str] = []
-    until: list[str] = []
+    only: list[Named] = Field(default=[], max_length=1000)
+    until: list[Named] = Field(default=[], max_length=1000)
     max_parallel: int | None = Field(default=None, ge=1)
 
 
@@ -144,11 +144,11 @@ def graph(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
 
 @router.post("/plans/{path:path}/tasks/{task}/run", status_code=202, responses=shaped("The run.", "run_id", status=202))
 def run_task(
-    body: Inputs, visitor: Runner, project: HereProject, control: HereControl, path: Name, task: Name
+    body: Inputs, visitor: Runner, project: HereProject, control: HereControl, path: Name, task: Name, key: Key = ""
 ) -> Answer:
     """Start a run of one task of a plan."""
     request = ExecRequest(plan_of(project, path), tuple(body.inputs.items()), only=(task,))
-    return Answer(control.start(visitor, project, Order(request, "api")), 202)
+    return Answer(control.start(visitor, project, Order(request, "api", key=key and f"task {key}")), 202)
 
 
 @router.get(

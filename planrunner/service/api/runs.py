@@ -15,7 +15,7 @@ from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
 from planrunner.app.people.questions import project_questions
 from planrunner.app.runs.execute import ExecRequest
-from planrunner.service.api.answers import Answer, Body, Limit, Moment, Name, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Key, Limit, Moment, Name, Named, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
 from planrunner.service.control import HereControl, Order
 from planrunner.service.following import HereFollower
@@ -42,8 +42,8 @@ class Start(Body):
     plan: str = Field(min_length=1, max_length=500, examples=["plans/release.yaml"])
     """The path of the plan below the directory of the project, or its name."""
     params: dict[str, Json] = {}
-    only: list[str] = []
-    until: list[str] = []
+    only: list[Named] = Field(default=[], max_length=1000)
+    until: list[Named] = Field(default=[], max_length=1000)
     max_parallel: int | None = Field(default=None, ge=1)
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
     force: bool = False
@@ -52,14 +52,6 @@ class Start(Body):
     """The digest of a plan from outside the project, or of a drafted one, that may run (scope ``admin``)."""
 
 
-Key = Annotated[
-    str,
-    Header(
-        alias="Idempotency-Key",
-        max_length=200,
-        description="A text of your choice: the same request with the same key is carried out once.",
-    ),
-]
 TraceParent = Annotated[
     str, Header(max_length=200, description="The span in which the run is started, by W3C Trace Context.")
 ]

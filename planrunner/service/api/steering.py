@@ -12,7 +12,7 @@ from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.app.runs.rollback import RollbackRequest, planned_document
-from planrunner.service.api.answers import Answer, Body, Name, Why, api_router, shaped
+from planrunner.service.api.answers import Answer, Body, Name, Named, Why, api_router, shaped
 from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.control import HereControl, steered
 from planrunner.service.plans import plan_of
@@ -43,7 +43,7 @@ class More(Why):
 class Again(Body):
     """The tasks that run again, and which of those that come after them."""
 
-    tasks: list[str] = Field(min_length=1, max_length=500)
+    tasks: list[Named] = Field(min_length=1, max_length=500)
     downstream: bool = False
     keep_unchanged: bool = False
     only_failed: bool = False
@@ -52,14 +52,14 @@ class Again(Body):
 class Retry(Body):
     """The failed tasks to retry; all of them where none is named."""
 
-    tasks: list[str] = Field(default=[], max_length=500)
+    tasks: list[Named] = Field(default=[], max_length=500)
 
 
 class Undo(Body):
     """Everything after the task ``to``, or ``only`` some tasks, or all."""
 
     to: str = Field(default="", max_length=500)
-    only: list[str] = Field(default=[], max_length=500)
+    only: list[Named] = Field(default=[], max_length=500)
     strict: bool | None = None
     comment: str = Field(default="", max_length=20_000)
 
@@ -104,9 +104,11 @@ def extend(body: More, visitor: Decider, project: HereProject, run: Name) -> Ans
 
 
 @router.post("/runs/{run}/cancel/{task:path}", responses=_STEERED)
-def cancel_task(body: Why, visitor: Runner, project: HereProject, run: Name, task: Name) -> Answer:
+def cancel_task(
+    body: Why, visitor: Runner, project: HereProject, control: HereControl, run: Name, task: Name
+) -> Answer:
     """Stop one task, or abandon it if it waits for people; the run continues."""
-    return _told(steered(visitor, project, run, "cancel", {"task": task, "reason": body.reason}))
+    return _told(control.cancel_task(visitor, project, run, task, body.reason))
 
 
 @router.post("/runs/{run}/retry", status_code=202, responses=_TAKEN)

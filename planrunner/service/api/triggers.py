@@ -10,10 +10,10 @@ from fastapi.concurrency import run_in_threadpool
 
 from planrunner.app.queue.items import item_object
 from planrunner.app.triggers import showing
-from planrunner.app.triggers.hooks import Delivery, receive
+from planrunner.app.triggers.hooks import BodyUnfit, Delivery, Unsigned, receive
 from planrunner.app.triggers.showing import triggers_document
-from planrunner.errors import Denied, NotFound, RecordMismatch, Unready, UsageError
-from planrunner.service.api.answers import Answer, Body, Empty, Name, Why, api_router, shaped
+from planrunner.errors import NotFound, PlanrunnerError, RecordMismatch
+from planrunner.service.api.answers import Answer, Body, Empty, Key, Name, Why, api_router, shaped
 from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
@@ -41,10 +41,15 @@ def triggers(visitor: HereVisitor, project: HereProject) -> Answer:
 
 
 @router.post("/triggers/{trigger}/fire", status_code=202, responses=_FIRED)
-def fire(body: Fire, visitor: Runner, project: HereProject, trigger: Name) -> Answer:
+def fire(body: Fire, visitor: Runner, project: HereProject, trigger: Name, key: Key = "") -> Answer:
     """Put a run of a trigger into the queue."""
-    with behalf(visitor, project):
-        return Answer(document_of(item_object(showing.fire_now(trigger, tuple(body.params.items())))), 202)
+    once = f"{visitor.token} fire {trigger} {key}" if key else ""
+    try:
+        with behalf(visitor, project):
+            item = showing.fire_now(trigger, tuple(body.params.items()), key=once)
+    except RecordMismatch as error:
+        raise Problem(422, error.message, error.hint) from None
+    return Answer(document_of(item_object(item)), 202)
 
 
 @router.post("/triggers/{trigger}/pause", responses=shaped("That it is paused.", "paused"))
@@ -86,13 +91,13 @@ def _received(project: Project, trigger: str, delivery: Delivery) -> Answer:
         item = receive(trigger, delivery, project.place)
     except NotFound:
         raise _nothing() from None
-    except Denied as error:
+    except Unsigned as error:
         raise Problem(401, error.message, error.hint) from None
-    except Unready as error:  # what is missing is for the operator: the sender has not proved itself
+    except (BodyUnfit, RecordMismatch) as error:
+        raise Problem(422, error.message, error.hint) from None
+    except PlanrunnerError as error:  # what is missing is for the operator: the sender sees nothing of the project
         log.error("the webhook %s of the project %s: %s", trigger, project.name, error.message)
         raise Problem(503, "this webhook cannot take requests", "the log of the service says why") from None
-    except (UsageError, RecordMismatch) as error:
-        raise Problem(422, error.message, error.hint) from None
     return Answer(document_of({"run": None if item is None else item.run}), 202)
 
 

@@ -16,8 +16,8 @@ from planrunner.app.queue import asking
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
-from planrunner.service.context import Decider, Form, HereForm, frame
-from planrunner.service.control import Ballot, Control, HereControl, steered
+from planrunner.service.context import Decider, Form, HereForm, frame, require_scope
+from planrunner.service.control import Ballot, Control, HereControl
 from planrunner.service.following import Asked, HereReader, Reader
 from planrunner.service.problems import Problem, problem_of
 from planrunner.views.gates import waiting_budgets, waiting_doubts, waiting_gates, waiting_watchdogs, watchdog_object
@@ -201,7 +201,7 @@ def _decide(here: Reader, control: Control, run: str, name: str, form: Form) -> 
     refused, and UsageError for a form that lacks something."""
     answer, comment = form.get("decision", ""), form.get("comment", "").strip()
     if answer == "cancel":
-        steered(here.visitor, here.project, run, "cancel", {"task": name, "reason": comment})
+        control.cancel_task(require_scope(here.visitor, "run"), here.project, run, name, comment)
         return
     budget = any(key.startswith("add.") for key in form)
     if answer in ("reject", "rework") and not comment and not budget:

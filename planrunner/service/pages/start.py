@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import look as look_at
-from planrunner.app.plans.edit import envelope_of, look, read_text
+from planrunner.app.plans.edit import envelope_of, look, read_text, why_waits
 from planrunner.app.plans.files import plan_title
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.diagnostics import has_errors
@@ -125,7 +125,15 @@ def _page(here: Reader, asked: dict[str, Json]) -> str:
     root = here.project.root
     path, given, query = asked["plan"], asked["given"], asked.get("q", "").lower()
     paths = [os.path.relpath(each, root) for each in plan_paths(root)]
-    values: dict[str, Json] = {"chosen": None, "rows": (), "hidden": 0, "facts": (), "unknown": "", "problem": ""}
+    values: dict[str, Json] = {
+        "chosen": None,
+        "rows": (),
+        "hidden": 0,
+        "facts": (),
+        "unknown": "",
+        "problem": "",
+        "waits": "",
+    }
     if path:
         try:
             values |= _chosen(path, given)
@@ -172,7 +180,7 @@ def _chosen(path: str, given: dict[str, str]) -> dict[str, Json]:
     known = {param.name for param in plan.params}
     bound = bind_params(plan, {name: value for name, value in values.items() if name in known})
     problems = bound.problems if given else ()
-    shown: dict[str, Json] = {"chosen": start_page(path, plan, given, problems)}
+    shown: dict[str, Json] = {"chosen": start_page(path, plan, given, problems), "waits": why_waits(path)}
     if bound.problems:
         return {**shown, "unknown": "Fill in the parameters to see what a run would do."}
     envelope = envelope_of(path, text, tuple(values.items()))
