@@ -24,7 +24,7 @@ from planrunner.plan.model import Plan, Task
 Json = Any
 
 _SHAPING = ("env", "policy", "budgets", "gated", "on_failure", "rollback")
-"""Fields of a plan that shape what its tasks do, and what their failure leads to."""
+"""Fields of a plan that shape what its tasks do, and what their failure leads to; with the values that they read."""
 _OF_THE_PLAN = ("gate", "instruction")
 """Stages of the gates that what comes after them waits for."""
 _BOUND = 9
@@ -155,9 +155,8 @@ def _parts(state: State, number: int, stage: str) -> Iterator[tuple[str, str]]:
             yield unvisited(state.specs[each].id), _own(state, each)
         while (number := state.tasks[number].frame.owner) >= 0:
             yield unvisited(state.specs[number].id), _around(state, number)
-    plan = _plan(state)
     for name in _SHAPING:
-        yield f"`{name}` of the plan", definition(Plan("", **{name: getattr(plan, name)}))
+        yield f"`{name}` of the plan", _shape(state, (name,))
 
 
 def _after(state: State, number: int) -> str:
@@ -199,7 +198,12 @@ def _around(state: State, owner: int) -> str:
 
 
 def _meaning(task: Task) -> str:
-    return definition(plain_task(task)._replace(id=unvisited(task.id)))
+    return definition(without_limits(plain_task(task)._replace(id=unvisited(task.id))))
+
+
+def without_limits(task: Task) -> Task:
+    """A task without the time that its gate leaves people: that is about the question, not about what is released."""
+    return task if task.gate is None else task._replace(gate=task.gate._replace(expires=None))
 
 
 def differs(one: Task, other: Task | None) -> bool:
@@ -207,15 +211,18 @@ def differs(one: Task, other: Task | None) -> bool:
     return other is None or _meaning(one) != _meaning(other)
 
 
-def _values(state: State, tasks: list[Task]) -> Json:
-    """The values of the parameters and variables of the run that tasks read."""
-    given: dict[str, dict[str, Json]] = {"params": state.params, "env": state.environment.get("env", {})}
-    if not any(given.values()):
-        return []
+def _values(state: State, parts: list[Json]) -> list[tuple[str, str, str]]:
+    """The values of the parameters, the variables and the plan of the run that tasks, or fields of a plan, read."""
+    plan = state.plan
+    given: dict[str, dict[str, Json]] = {
+        "params": state.params,
+        "env": state.environment.get("env", {}),
+        "plan": {"id": plan.id, "name": plan.id, "title": plan.title, "version": plan.version},
+    }
     return sorted(
         {
             (root, name, stable_json(value))
-            for root, *rest in {path[:2] for path in paths_read(tasks)}
+            for root, *rest in {path[:2] for path in paths_read(parts)}
             if root in given
             for name, value in given[root].items()
             if not rest or rest[0] == name
@@ -225,8 +232,19 @@ def _values(state: State, tasks: list[Task]) -> Json:
 
 def _shaping(state: State) -> str:
     """The digest of what the plan says for all of its tasks, without what the operator adds."""
+    known = state.releases.get((-1, "shaping"))
+    if known is None:
+        known = state.releases[-1, "shaping"] = _shape(state, _SHAPING)
+    return known
+
+
+def _shape(state: State, names: tuple[str, ...]) -> str:
     plan = _plan(state)
-    return definition(Plan("", **{name: getattr(plan, name) for name in _SHAPING}))
+    fields = {name: getattr(plan, name) for name in names}
+    if "gated" in fields:
+        fields["gated"] = tuple((label, gate._replace(expires=None)) for label, gate in plan.gated)
+    said, values = definition(Plan("", **fields)), _values(state, list(fields.values()))
+    return _hash([said, values]) if values else said
 
 
 def _plan(state: State) -> Plan:

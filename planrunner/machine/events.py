@@ -316,15 +316,16 @@ class RunReopened(NamedTuple):
 
 
 class TasksReset(NamedTuple):
-    """Tasks are reset as if they had never run: ``reason`` is rework, retry, rerun or revised, ``cause`` the task that
-    sent back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before
-    and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
-    nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
-    rule, but for those that are named here as well. With ``services_first`` what comes after the services among them by
-    needs, at once or through others, waits until these are ready. Those of ``named`` were asked for by name: they begin
-    though their level fails already, as do those that went well before; what fails later stops them too. Without
-    ``named`` (older journals) all of them begin though their level fails. ``changed`` says, of the gates among
-    them and inside them whose approval is void, why they ask again."""
+    """Tasks are reset as if they had never run: ``reason`` is rework, retry, rerun, revised or forked (gates whose
+    decision was for the other run, with what comes after them), ``cause`` the task that sent back, ``comment`` what was
+    said. Those of ``unless_same`` keep their result if they would be called as before and, unless ``by_call``, are of a
+    kind whose call tells everything, or (where the plan was revised) come after nothing that runs again; one that holds
+    others opens again, and each task inside it keeps its result by the same rule, but for those that are named here as
+    well. With ``services_first`` what comes after the services among them by needs, at once or through others, waits
+    until these are ready. Those of ``named`` were asked for by name: they begin though their level fails already, as do
+    those that went well before; what fails later stops them too. Without ``named`` (older journals) all of them begin
+    though their level fails. ``changed`` says, of the gates among them and inside them whose approval is void, why they
+    ask again."""
 
     tasks: tuple[str, ...]
     reason: str

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 from planrunner.machine import approvals, containers
 from planrunner.machine.admission import govern
-from planrunner.machine.budgets import chain, given_up
+from planrunner.machine.budgets import chain
 from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.gates import ask_anew, undemanded
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.hypotheses import settled
 from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks, written_of
 from planrunner.machine.reuse import may_keep
-from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
+from planrunner.machine.rework import FORKED, Unfit, count_needs, downstream, is_current, retried, stop
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState, Trait, divided, member
 from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move, take_slot
-from planrunner.machine.stops import FINAL_STOPS, task_over
+from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import written_tasks
@@ -43,7 +43,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     state.proposal = ""
     _come_to_rest(state)
     for name in event.stopped:
-        _stop(state, state.index[name], at)
+        stop(state, state.index[name], at)
     for step in state.compensation_log.steps if state.compensation_log is not None else ():
         step.task = step.task or state.specs[step.number]  # it is undone as the task was defined when it acted
     before = state.plan
@@ -85,30 +85,6 @@ def _come_to_rest(state: State) -> None:
         free_slot(state, number)
         state.running[number] = None
     state.candidates.clear()
-
-
-def _stop(state: State, number: int, at: float) -> None:
-    """A task is over, with everything open inside it: it is gone, or opens again under its new definition."""
-    task_state = state.tasks[number]
-    inner = task_state.inner
-    for each in range(inner.first, inner.first + inner.size) if inner is not None else ():
-        if state.tasks[each].status not in SETTLED:
-            _stop(state, each, at)
-    if state.ledger is not None:
-        given_up(state, number)
-    if state.alarms is not None:
-        task_over(state, number)
-    state.wheel.drop(number)
-    state.running.pop(number, None)
-    state.meters.pop(number, None)
-    state.recovering.pop(number, None)
-    state.asked.discard(number)
-    if task_state.status in SETTLED:
-        return
-    move(state, number, task_state, "cancelled")
-    task_state.dependency_outcome, task_state.reason = "cancelled", "revised"
-    task_state.detail = "the plan was revised meanwhile"
-    task_state.ended = at
 
 
 def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
@@ -171,7 +147,7 @@ def _regraph(state: State, before: Plan, plan: Plan) -> None:
     away = Frame("plan", -1, 0, len(left))
     away.open = away.finals_open = 0
     for number in left:
-        _stop(state, number, state.tasks[number].ended or 0.0)
+        stop(state, number, state.tasks[number].ended or 0.0)
         state.tasks[number].frame = away
         state.tasks[number].revised = state.tasks[number].revised if number in was_gone else state.revision
     rest = [number for number in range(had) if state.tasks[number].frame.owner >= 0]
@@ -302,11 +278,11 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
             continue
         old = then.get(task.id)
         other_env = before.env != state.plan.env and task.gate is None
-        if old is None or other_env or not gives_the_same(old, task):
+        if old is None or other_env or not _asks_the_same(task_state, old, task):
             (perhaps if number in state.containers else again).add(number)
         elif not runs_alike(old, task):
             (perhaps if task_state.status == "completed" or number in state.containers else again).add(number)
-        elif _reads(task, read):
+        elif _reads(task, read) or (task.gate is None and _reads(state.plan.env, read)):
             (perhaps if number in state.containers or may_keep(state, number) else again).add(number)
     again -= {number for number in again if _is_answered(state, number) and not _guards(state, number, again | new)}
     every_task = range(len(state.tasks))
@@ -318,6 +294,54 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
     if unfit := {number for number in approvals.void(state) if _guards_what_runs(state, number, again | perhaps | new)}:
         again |= unfit
         _follow(state, again, perhaps, new)
+    return _whole(state, again, perhaps, new, by_call)
+
+
+def forked(before: State, state: State) -> TasksReset | None:
+    """The event by which all gates of a run that was just forked ask again that let something through which is still
+    to run; None where none did. What went well after them keeps its result if it would be called as before. ``before``
+    is the run that it was forked from, at that place. Raises Unfit where an attempt in doubt comes after one."""
+    again: set[int] = set()
+    perhaps: set[int] = set()
+    for number, task_state in enumerate(before.tasks):
+        gate = task_state.gate
+        if gate is None or gate.decision not in ("approved", "passed") or gate.stage == "criteria":
+            continue
+        if number in state.containers and task_state.status not in SETTLED:
+            perhaps.add(number)
+        elif gate.stage in ("gate", "instruction") and _guards_what_runs(state, number, set()):
+            again.add(number)
+    if not again and not perhaps:
+        return None
+    _follow(state, again, perhaps, set())
+    which = _whole(state, again, perhaps, set(), True)
+    touched = {*which.again, *which.perhaps}
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "in_doubt" and not touched.isdisjoint((number, *owners(state, number))):
+            raise Unfit(f"`{state.specs[number].id}` is in doubt, and comes after a gate that asks again")
+    changed = {
+        approvals.unvisited(state.specs[number].id): approvals.reason(("the run",), by)
+        for number, task_state in enumerate(before.tasks)
+        if task_state.gate is not None
+        and not touched.isdisjoint((number, *owners(state, number)))
+        and (by := approvals.approvers(task_state.gate))
+    }
+    names = tuple(state.specs[number].id for number in (*which.again, *which.perhaps))
+    unless_same = tuple(state.specs[number].id for number in which.perhaps)
+    return TasksReset(names, FORKED, unless_same=unless_same, named=(), changed=changed)
+
+
+def _asks_the_same(task_state: TaskState, old: Task, task: Task) -> bool:
+    """Whether a task gives the same by another definition. Of a gate that is decided, the time that it left people
+    does not count."""
+    gate = task_state.gate
+    if gate is not None and (gate.decision or gate.verdict):
+        old, task = approvals.without_limits(old), approvals.without_limits(task)
+    return gives_the_same(old, task)
+
+
+def _whole(state: State, again: set[int], perhaps: set[int], new: set[int], by_call: bool) -> Stale:
+    """With what comes last of the run, and without what goes with the task that holds it."""
     if (again or perhaps or new) and _is_settled(state, state.top.last):
         again.add(state.top.last)
     if again or perhaps:
@@ -356,11 +380,12 @@ def _failed(state: State) -> tuple[set[int], set[int]]:
     return failed - well, well
 
 
-def _reads(task: Task, names: frozenset[str]) -> bool:
-    """Whether a task, or anything it holds, reads one of the names or all of what they belong to."""
+def _reads(part: Task | tuple[tuple[str, str], ...], names: frozenset[str]) -> bool:
+    """Whether a task with anything it holds, or a field of a plan, reads one of the names or all of what they belong
+    to."""
     if not names:
         return False
-    return any(".".join(path[:2]) in names or (path[0] in names and len(path) == 1) for path in paths_read(task))
+    return any(".".join(path[:2]) in names or (path[0] in names and len(path) == 1) for path in paths_read(part))
 
 
 def _is_answered(state: State, number: int) -> bool:
@@ -440,6 +465,8 @@ def _why_again(before: State, state: State, number: int, stale: Stale) -> str:
     around = [owner for owner in owners(state, number) if owner in (*stale.again, *stale.perhaps)]
     if around:
         names = _changed_inside(before, state, number, state.specs[around[0]])
+        if not names and is_current(state, number) and not approvals.stands(state, number, gate):
+            names = list(approvals.changes(before, state, number, gate))
         return approvals.reason(names, by) if names else ""
     if number not in stale.again or approvals.stands(state, number, gate):
         return ""

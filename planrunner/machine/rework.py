@@ -138,11 +138,13 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         if state.specs[number].id in unless_same:
             since = at if event.reason == "revised" and not event.by_call else None
             kept = reuse.of(state, number, event.by_call, since)
-        elif event.reason != "revised":
+        elif event.reason not in ("revised", FORKED):
             task_state.rework = said
         gate = task_state.gate
         if gate is not None and gate.decision == "approved" and not approvals.stands(state, number, gate):
             state.again[approvals.unvisited(state.specs[number].id)] = approvals.reason((), gate.by)
+        if event.reason == FORKED or (event.reason == "revised" and state.edition > _LEFT_OPEN):
+            _stop_inside(state, number, at, event.reason, True)
         _reset_task(state, number, event.reason == "revised")
         task_state.kept = kept
         if event.reason == "revised":
@@ -161,6 +163,47 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             task_state.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
         recovery.services_reset(state, numbers)
+
+
+def _stop_inside(state: State, number: int, at: float, reason: str, slots: bool) -> None:
+    """Nothing that an open container holds goes on: the container opens again."""
+    inner = state.tasks[number].inner
+    for each in range(inner.first, inner.first + inner.size) if inner is not None else ():
+        if state.tasks[each].status not in SETTLED:
+            stop(state, each, at, reason, slots)
+
+
+def stop(state: State, number: int, at: float, reason: str = "revised", slots: bool = False) -> None:
+    """A task is over, with everything open inside it: it is gone, or opens again, since the plan was revised or the
+    run forked (``reason``). ``slots`` frees its slot; a revision counts them all again."""
+    task_state = state.tasks[number]
+    _stop_inside(state, number, at, reason, slots)
+    if state.ledger is not None:
+        given_up(state, number)
+    if state.alarms is not None:
+        task_over(state, number)
+    state.wheel.drop(number)
+    if slots:
+        free_slot(state, number)
+    state.running.pop(number, None)
+    state.meters.pop(number, None)
+    state.recovering.pop(number, None)
+    state.asked.discard(number)
+    if task_state.status in SETTLED:
+        return
+    if task_state.status == "queued":
+        _leave_queue(state, number)
+    move(state, number, task_state, "cancelled")
+    task_state.dependency_outcome, task_state.reason = "cancelled", reason
+    task_state.detail = "the run was forked meanwhile" if reason == FORKED else "the plan was revised meanwhile"
+    task_state.ended = at
+    state.candidates.pop(number, None)
+
+
+FORKED = "forked"
+"""The reason of the reset that follows a fork."""
+_LEFT_OPEN = 9
+"""The last edition of runs in which what an open container holds outlived its reset by a revision."""
 
 
 def _outermost(state: State, numbers: list[int]) -> list[int]:

@@ -177,6 +177,12 @@ def test_all_settles_every_task_in_doubt_and_what_is_said_later_of_one_counts(ru
     assert len(doubtful.read_text().split()) == 4
 
 
+def test_all_settles_nothing_where_nothing_is_in_doubt(run, plan):
+    file = plan("plan: p\ntasks:\n  - {id: ok, gate: approval, ask: 'Go on?'}\n")
+    assert run("exec", file, "--unattended").code == 8
+    assert run("resume", "last", "--settle", "all=retry", "--unattended").code == 8
+
+
 def test_a_task_called_all_is_settled_alone(run, plan, tmp_path):
     slow = "plan: p\ndefaults: {timeout: 10m}\ntasks:\n  - {id: all, run: 'RUN'}\n  - {id: b, run: 'RUN'}\n"
     slow = slow.replace("RUN", "echo run >> ran; sleep 300")

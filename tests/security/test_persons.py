@@ -31,6 +31,7 @@ COMMANDS = {
     "budget": "budget $R --add tokens=5",
     "settle": "resume $R --settle all=retry",
     "revise": "revise $R plans/other.yaml",
+    "fork": "fork $R --at 1",
     "proposal": "revise $R --accept sha256:0123456789ab",
     "trust": "trust --yes plans/other.yaml",
     "plugin": "plugins trust --yes tool.py",

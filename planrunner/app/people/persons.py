@@ -35,6 +35,7 @@ PERSON_ONLY: dict[str, Act] = {
     "budget": Act("extend or refuse a budget", "`planrunner budget RUN --add WHAT=AMOUNT`"),
     "settle": Act("say what became of a task in doubt", "`planrunner resume RUN --settle TASK=…`"),
     "revise": Act("give a run another plan", "`planrunner revise RUN PLAN`"),
+    "fork": Act("continue a run as another one", "`planrunner fork RUN`"),
     "proposal": Act("accept or decline the plan that a run proposes", "`planrunner revise RUN` shows it"),
     "trust": Act("trust a plan or a project", "`planrunner trust PLAN`"),
     "plugin": Act("trust a plugin", "`planrunner plugins trust FILE`"),

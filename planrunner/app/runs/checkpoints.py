@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import plan_after, stored_state
+from planrunner.app.people.persons import require_person
 from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, readable, rewind
 from planrunner.caller import principal
@@ -21,6 +22,8 @@ from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import CheckpointTaken, Entry, GateDecided, RunEnded, RunForked, TaskSettled
+from planrunner.machine.revision import forked as reset_by_fork
+from planrunner.machine.rework import Unfit
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.machine.verdicts import unmet
@@ -99,9 +102,11 @@ def named(entries: Sequence[Entry]) -> list[Checkpoint]:
 def fork(request: ForkRequest) -> Forked:
     """Make a run that goes on from a place in another one, ready for ``resume``.
 
-    Raises NotFound, RunHeld while a process acts on the run, UsageError for a place after its end and for parameters,
+    Raises NotFound, Denied for a process that a run started, RunHeld while a process acts on the run, UsageError for a
+    place after its end, for parameters and for an attempt in doubt behind a gate,
     RecordMismatch for a run that is not what was written, StorageFailed.
     """
+    require_person("fork", find_state(None, request.state))
     with closing(open_journal(find_state(None, request.state))) as journal:
         row = _free(journal, request.run)
         journal.prove(row.run)
@@ -114,8 +119,20 @@ def fork(request: ForkRequest) -> Forked:
         parent = _writer(row.run, entries[seq:])
         forked = Entry(seq + 1, now, RunForked(run_id, parent, seq, params, idle, principal().name))
         new = NewRun(run_id, row.plan_id, row.plan_digest, now)
-        journal.release(journal.create_run(new, [*entries[:seq], forked]))
+        asked = _asks_again(journal, row.run, entries[:seq], forked)
+        journal.release(journal.create_run(new, [*entries[:seq], forked, *asked]))
         return Forked(run_id, parent, seq, checkpoint, differs)
+
+
+def _asks_again(journal: Journal, run: str, entries: Sequence[Entry], forked: Entry) -> list[Entry]:
+    """What follows a fork: gates whose decision was for the other run ask again."""
+    before, after = stored_state(journal, run, entries), stored_state(journal, run, [*entries, forked])
+    try:
+        reset = reset_by_fork(before, after)
+    except Unfit as error:
+        settle = NextStep("resume", run, "--settle", "all=…")
+        raise UsageError(f"run {run} cannot be forked here: {error}", Hint("settle it first: ", settle)) from None
+    return [] if reset is None else [Entry(forked.seq + 1, forked.at, reset)]
 
 
 def _writer(run: str, later: Sequence[Entry]) -> str:

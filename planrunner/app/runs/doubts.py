@@ -25,7 +25,7 @@ from planrunner.views.status import command_text
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
     """What a person said about attempts of unknown end. A task that holds others stands for what is in doubt inside
     it, ``*`` in a path for any text without a slash (``fan[*]``), and ``all``, where no task has that name, for every
-    task in doubt; what is said later of the same task counts.
+    task in doubt, if there is one; what is said later of the same task counts.
 
     Raises NotFound for a task that there is not and UsageError where there is no doubt to settle.
     """
@@ -49,7 +49,7 @@ def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[Do
 def _doubtful(state: State, wanted: str) -> list[int]:
     """The tasks in doubt that a path, a pattern or ``all`` names."""
     if wanted == "all" and not named(state, wanted):
-        wanted = "*"
+        return _doubts(state)
     if "*" in wanted:
         written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
         result = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]

@@ -224,7 +224,9 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     except Unfit as error:
         raise UsageError(str(error), NextStep("resume", state.run_id)) from None
     reset = reset_event(state, after, which, event.by, request.keep_unchanged)
-    reopened = approvals.reopened(state, after, which.again)
+    touched = {*which.again, *which.perhaps}
+    held = [number for number in range(len(after.tasks)) if not touched.isdisjoint(owners(after, number))]
+    reopened = approvals.reopened(state, after, {*which.again, *held})
     revision = _told(state, after, which, event, before, found)._replace(
         asks_again=overrule.asks_again(state, after, reset, reopened),
         overruled=overrule.overruled(state, after),

@@ -1,5 +1,5 @@
-"""An approval is for what its gate releases: a revision that changes any of it asks again, and takes the right to
-decide."""
+"""An approval is for what its gate releases in its run: a revision that changes any of it asks again, and takes the
+right to decide; so does a fork."""
 
 from __future__ import annotations
 
@@ -326,3 +326,207 @@ def test_gates_of_several_runs_show_what_each_of_them_is_about(project: Any) -> 
     (project.path / "one").write_text("other\n")
     found = project("gates", "--json").data["gates"]
     assert {each["evidence"][0]["text"] for each in found} == {"other\n", "two\n"}
+
+
+FORKED = """
+plan: p
+defaults: {timeout: 30s}
+params: {target: {type: string, default: staging}}
+tasks:
+  - {id: build, run: echo build >> log}
+  - {id: ok, needs: [build], gate: approval, ask: "Deploy?"}
+  - {id: first, needs: [ok], run: echo first >> log}
+  - {id: deploy, needs: [first], run: "echo deploy {{ params.target }} >> log"}
+"""
+
+
+@pytest.mark.parametrize("way", [(), ("-p", "target=EVIL")], ids=["as it is", "with another parameter"])
+@pytest.mark.parametrize("place", ["ok", "first"])
+def test_after_a_fork_a_gate_that_releases_what_is_still_to_run_asks_again(
+    project: Any, place: str, way: tuple[str, ...]
+) -> None:
+    approved(project, FORKED)
+    assert project("resume", "last", "--unattended").code == 0
+    assert project("fork", "last", "--from", place, *way).code == 0
+    assert project("resume", "last", "--unattended").code == 8
+    assert log(project) == ["build", "first", "deploy staging"]
+    assert gates(project)[0]["again"] == "the run changed since ana approved"
+    assert project("approve", "last", "ok", "--as", "bo", "--resume").code == 0
+    target = "EVIL" if way else "staging"
+    again = ["first", f"deploy {target}"] if place == "ok" else [f"deploy {target}"]
+    assert log(project) == ["build", "first", "deploy staging", *again]
+    assert project("replay", "last").code == 0
+
+
+def test_after_a_fork_at_an_entry_the_gate_asks_again(project: Any) -> None:
+    approved(project, FORKED)
+    assert project("resume", "last", "--unattended").code == 0
+    entries = project("events", "last", "--json").out.splitlines()
+    decided = next(number for number, line in enumerate(entries) if '"gate_decided"' in line)
+    assert project("fork", "last", "--at", str(decided)).code == 0
+    assert project("resume", "last", "--unattended").code == 8
+    assert gates(project)[0]["gate"] == "ok"
+
+
+def test_after_a_fork_a_gate_stands_whose_work_is_done(project: Any) -> None:
+    approved(
+        project, FORKED + '  - {id: other, gate: approval, ask: "Tell?"}\n  - {id: tell, needs: [other], run: "true"}\n'
+    )
+    assert project("resume", "last", "--unattended").code == 8
+    assert project("fork", "last", "--from", "deploy").code == 0
+    assert project("resume", "last", "--unattended").code == 8
+    assert [each["gate"] for each in gates(project)] == ["other"]
+
+
+@pytest.mark.parametrize(("inner", "gate"), NESTED.values(), ids=NESTED.keys())
+def test_after_a_fork_a_gate_in_a_container_asks_again(project: Any, inner: str, gate: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 30s}}\ntasks:\n{inner}  - {{id: last, needs: [s], run: echo last >> log}}\n"
+    approved(project, text, gate)
+    assert project("resume", "last", "--unattended").code == 0
+    done = log(project)
+    for place in (gate, "s"):
+        assert project("fork", "last", "--from", place).code == 0
+        assert project("resume", "last", "--unattended").code == 8
+        assert log(project) == done
+        waiting = gates(project)
+        assert [each["again"] for each in waiting] == ["the run changed since ana approved"]
+        assert project("approve", "last", waiting[0]["gate"], "--as", "ana", "--resume").code == 0
+        done = log(project)
+        assert project("replay", "last").code == 0
+
+
+def test_after_a_fork_a_label_gate_of_a_container_asks_again(project: Any) -> None:
+    text = """
+plan: p
+policy: {gates: {prod: {ask: "To production?"}}}
+defaults: {timeout: 30s}
+tasks:
+  - id: s
+    labels: [prod]
+    subplan:
+      - {id: one, run: echo one >> log}
+      - {id: two, needs: [one], run: echo two >> log}
+"""
+    approved(project, text, "s")
+    assert project("resume", "last", "--unattended").code == 0
+    assert project("fork", "last", "--from", "s/one").code == 0
+    assert project("resume", "last", "--unattended").code == 8
+    assert log(project) == ["one", "two"]
+    assert project("approve", "last", "s", "--as", "ana", "--resume").code == 0
+    assert log(project) == ["one", "two", "two"]
+    assert project("replay", "last").code == 0
+
+
+def test_after_a_fork_the_checks_of_a_gate_are_made_again(project: Any) -> None:
+    text = FORKED.replace('gate: approval, ask: "Deploy?"', "gate: checks, checks: [params.target == 'staging']")
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 0
+    assert project("fork", "last", "--from", "ok", "-p", "target=EVIL").code == 0
+    assert project("resume", "last", "--unattended").code != 0
+    assert log(project) == ["build", "first", "deploy staging"]
+
+
+IN_ENV = {
+    "env": "env: {T: '{{ params.target }}'}",
+    "a label gate": "policy: {gates: {prod: {ask: 'For {{ params.target }}?'}}}",
+}
+
+
+@pytest.mark.parametrize("line", IN_ENV.values(), ids=IN_ENV.keys())
+def test_an_approval_is_for_the_values_that_the_plan_itself_reads(project: Any, line: str) -> None:
+    text = PLAN.replace("plan: p", f"plan: p\n{line}").replace("safe {{ params.target }}", "$T")
+    approved(project, text)
+    assert project("resume", "last", "--plan", "p.yaml", "-p", "target=EVIL", "--unattended").code == 8
+    assert log(project) == ["build one"] * (2 if "env:" in line else 1)
+    assert "since ana approved" in gates(project)[0]["again"]
+    assert project("approve", "last", "ok", "--as", "ana", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
+def test_an_approval_is_for_the_version_of_the_plan_that_tasks_read(project: Any) -> None:
+    text = PLAN.replace("plan: p", "plan: p\nversion: one").replace("params.target", "plan.version")
+    approved(project, text)
+    project.plan(text.replace("version: one", "version: two"))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+
+
+def test_an_approval_is_for_the_values_that_the_environment_around_a_linked_plan_reads(project: Any) -> None:
+    inner = """
+plan: inner
+params: {target: {type: string}}
+env: {T: "{{ params.target }}"}
+defaults: {timeout: 30s}
+tasks:
+  - {id: ok, gate: approval, ask: "Deploy?"}
+  - {id: work, needs: [ok], run: "echo deploy $T >> log"}
+"""
+    (project.path / "inner.yaml").write_text(inner)
+    text = """
+plan: p
+params: {target: {type: string, default: staging}}
+tasks:
+  - {id: s, subplan: inner.yaml, params: {target: "{{ params.target }}"}}
+"""
+    approved(project, text, "s/ok")
+    assert project("resume", "last", "--plan", "p.yaml", "-p", "target=EVIL", "--unattended").code == 8
+    assert not (project.path / "log").exists()
+    assert len(gates(project)) == 1
+
+
+def test_a_completed_task_runs_again_where_the_environment_of_the_plan_has_another_value(project: Any) -> None:
+    project.plan("""
+plan: p
+env: {T: "{{ params.target }}"}
+params: {target: {type: string, default: staging}}
+defaults: {timeout: 30s}
+tasks:
+  - {id: one, run: "echo $T >> log"}
+  - {id: s, subplan: [{id: two, run: "echo $T >> log", needs: []}], needs: [one]}
+  - {id: ok, needs: [s], gate: approval, ask: "Go on?"}
+""")
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    assert project("resume", "last", "--plan", "p.yaml", "-p", "target=prod", "--unattended").code == 8
+    assert log(project) == ["staging", "staging", "prod", "prod"]
+
+
+SAFE, READ = "run: echo deploy safe >> log", 'run: "echo deploy {{ params.target }} >> log"'
+READS = {name: (inner.replace(SAFE, READ), gate) for name, (inner, gate) in NESTED.items()}
+
+
+@pytest.mark.parametrize(("inner", "gate"), READS.values(), ids=READS.keys())
+@pytest.mark.parametrize("voted", [True, False], ids=["approved", "waiting"])
+def test_a_container_that_opens_again_leaves_one_gate_that_asks(
+    project: Any, inner: str, gate: str, voted: bool
+) -> None:
+    text = (
+        "plan: p\nparams: {target: {type: string, default: staging}}\ndefaults: {timeout: 30s}\n"
+        f"tasks:\n{inner}  - {{id: last, needs: [s], run: echo last >> log}}\n"
+    )
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    if voted:
+        assert project("approve", "last", gate, "--as", "ana").code == 0
+    assert project("resume", "last", "--plan", "p.yaml", "-p", "target=X", "--unattended").code == 8
+    (waiting,) = gates(project)
+    assert ("since ana approved" in waiting["again"]) == voted
+    assert project("approve", "last", waiting["gate"], "--as", "ana", "--resume").code == 0
+    assert [line for line in log(project) if line != "build"] == ["deploy X", "last"]
+    assert project("replay", "last").code == 0
+
+
+def test_another_time_to_decide_leaves_an_approval_as_it_is(project: Any) -> None:
+    text = PLAN.replace('"Deploy?"', '"Deploy?", expires: 1h')
+    approved(project, text)
+    project.plan(text.replace("1h", "2h"))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 0
+    assert log(project) == ["build one", "deploy safe staging", "tell"]
+
+
+def test_another_time_to_decide_holds_for_a_gate_that_waits(project: Any) -> None:
+    text = PLAN.replace('"Deploy?"', '"Deploy?", expires: 1h')
+    project.plan(text)
+    assert project("exec", "p.yaml", "--unattended").code == 8
+    before = gates(project)[0]["expires"]
+    project.plan(text.replace("1h", "2h"))
+    assert project("resume", "last", "--plan", "p.yaml", "--unattended").code == 8
+    assert gates(project)[0]["expires"] > before
