@@ -110,14 +110,12 @@ def require_plan_text(path: str, text: str, is_new: bool) -> None:
     if loaded is not None:
         require_links(path, loaded.files)
     sound = loaded is not None and loaded.plan is not None
+    if not is_plan_text(place, text) and (is_listed(root, place) or not (is_kept(path) and sound)):
+        notation = "a JSON object with `plan` first" if path.endswith(".json") else "`plan:` and `tasks:` at the margin"
+        raise UsageError(f"the text is not a plan: what looks for plans finds `{path}` by {notation}")
     if is_new and not sound:
         faults = file.findings if loaded is None else [each for each in loaded.findings if each.severity == "error"]
         raise UsageError(f"the text of the new plan `{path}` has an error: {faults[0].message}", "mend it, then save")
-    if is_plan_text(place, text):
-        return
-    if is_listed(root, place) or not (is_kept(path) and sound):
-        notation = "a JSON object with `plan` first" if path.endswith(".json") else "`plan:` and `tasks:` at the margin"
-        raise UsageError(f"the text is not a plan: what looks for plans finds `{path}` by {notation}")
 
 
 def require_links(path: str, links: Iterable[tuple[str, str]]) -> None:
