@@ -18,7 +18,7 @@ from planrunner.errors import Denied, PlanInvalid, UsageError
 from planrunner.fileio import read_regular
 from planrunner.files.match import path_matches
 from planrunner.plan.files import decode, read_plan
-from planrunner.plan.load import load
+from planrunner.plan.load import DENIED, load
 from planrunner.plan.names import SKIPPED, is_listed, is_plan_text, plans_named
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
@@ -37,6 +37,8 @@ _KINDS = "LNM"
 """Letters, numbers and marks, by the first letter of their Unicode category."""
 _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 """Letters that show nothing."""
+_NO_FILE = "PLAN111"
+"""What a new plan links to may be written after it."""
 _LONGEST = 100
 
 
@@ -113,8 +115,8 @@ def require_plan_text(path: str, text: str, is_new: bool) -> None:
     if not is_plan_text(place, text) and (is_listed(root, place) or not (is_kept(path) and sound)):
         notation = "a JSON object with `plan` first" if path.endswith(".json") else "`plan:` and `tasks:` at the margin"
         raise UsageError(f"the text is not a plan: what looks for plans finds `{path}` by {notation}")
-    if is_new and not sound:
-        faults = file.findings if loaded is None else [each for each in loaded.findings if each.severity == "error"]
+    errors = [each for each in (file.findings if loaded is None else loaded.findings) if each.severity == "error"]
+    if is_new and (faults := [each for each in errors if each.code not in (_NO_FILE, DENIED)]):
         raise UsageError(f"the text of the new plan `{path}` has an error: {faults[0].message}", "mend it, then save")
 
 
