@@ -102,9 +102,9 @@ def named(entries: Sequence[Entry]) -> list[Checkpoint]:
 def fork(request: ForkRequest) -> Forked:
     """Make a run that goes on from a place in another one, ready for ``resume``.
 
-    Raises NotFound, Denied for a process that a run started, RunHeld while a process acts on the run, UsageError for a
-    place after its end, for parameters and for an attempt in doubt behind a gate,
-    RecordMismatch for a run that is not what was written, StorageFailed.
+    Raises NotFound, RunHeld while a process acts on the run, RecordMismatch for a run that is not what was written,
+    StorageFailed. A process that a run started is Denied. A place after the end of the run, parameters that do not fit
+    and an attempt in doubt behind a gate are a UsageError.
     """
     require_person("fork", find_state(None, request.state))
     with closing(open_journal(find_state(None, request.state))) as journal:

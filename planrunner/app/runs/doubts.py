@@ -24,8 +24,8 @@ from planrunner.views.status import command_text
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
     """What a person said about attempts of unknown end. A task that holds others stands for what is in doubt inside
-    it, ``*`` in a path for any text without a slash (``fan[*]``), and ``all``, where no task has that name, for every
-    task in doubt, if there is one; what is said later of the same task counts.
+    it, and ``*`` in a path for any text without a slash (``fan[*]``). ``all``, where no task has that name, stands for
+    every task in doubt, also where there is none. What is said later of the same task counts.
 
     Raises NotFound for a task that there is not and UsageError where there is no doubt to settle.
     """
