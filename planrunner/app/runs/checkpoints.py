@@ -130,8 +130,9 @@ def _asks_again(journal: Journal, run: str, entries: Sequence[Entry], forked: En
     try:
         reset = reset_by_fork(before, after)
     except Unfit as error:
-        settle = NextStep("resume", run, "--settle", "all=…")
-        raise UsageError(f"run {run} cannot be forked here: {error}", Hint("settle it first: ", settle)) from None
+        settle = NextStep("resume", run, "--settle", "all=retry")
+        hint = Hint("say what became of it first (retry, completed or failed): ", settle)
+        raise UsageError(f"run {run} cannot be forked here: {error}", hint) from None
     return [] if reset is None else [Entry(forked.seq + 1, forked.at, reset)]
 
 

@@ -426,6 +426,15 @@ def test_after_a_fork_the_checks_of_a_gate_are_made_again(project: Any) -> None:
     assert log(project) == ["build", "first", "deploy staging"]
 
 
+def test_a_run_is_not_forked_where_work_behind_a_gate_is_in_doubt(project: Any) -> None:
+    approved(project, FORKED.replace("echo first >> log", "echo first >> log; kill -9 $PPID; sleep 1"))
+    project("resume", "last", "--unattended")
+    assert project("resume", "last", "--unattended").code == 8
+    entries = project("events", "last", "--json").out.splitlines()
+    refused = project("fork", "last", "--at", str(len(entries) - 1))
+    assert (refused.code, "`first` is in doubt, and comes after a gate that asks again" in refused.err) == (2, True)
+
+
 IN_ENV = {
     "env": "env: {T: '{{ params.target }}'}",
     "a label gate": "policy: {gates: {prod: {ask: 'For {{ params.target }}?'}}}",
