@@ -5,8 +5,9 @@ A process that runs tasks keeps a memory file open whose name says of which stat
 runs are (``RunnerMark``), and starts every task in a session of its own. So a process belongs to a run where one of its
 ancestors has the mark and it descends from that ancestor by way of another session: a shell, an editor or a program in
 Python that is in the session of the runner belongs to the person. What a task lets go of is adopted by its runner
-(``become_subreaper``) and stays below it. What it leaves behind when its runner ends has no such ancestor any more: it
-is told by a limit that descendants inherit and cannot take off (``mark_for_good``).
+(``become_subreaper``) and stays below it. Every task also has a limit, which its descendants inherit and cannot take
+off (``mark_for_good``): it tells what a task leaves behind when its runner ends, and what hides its ancestors in
+namespaces of its own. Where /proc is not that of the kernel nothing can be told, and that is said (``Untold``).
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _NAME = "planrunner-runs"
 _OPEN = f"/memfd:{_NAME}:"
-_HUNDRED_THOUSAND_YEARS = 3_155_760_000_000_000_000
-"""In microseconds."""
-_LIMIT = b"Max realtime timeout"
+_LOCKS, _LINE = 10, b"Max file locks"
+"""``RLIMIT_LOCKS``, which Python has no name for, and its line in /proc/PID/limits. Linux does not use it."""
+_MARK = 1
+"""The hard limit of tasks. Whatever a descendant makes of it is not more than this, and no session sets so few."""
+_PROC = 0x9FA0
+"""``PROC_SUPER_MAGIC`` of ``linux/magic.h``."""
 _is_marked: list[bool] = []
 _LOOK = 60.0
 """Seconds between two looks of ``adopt_orphans`` at what has ended."""
@@ -48,12 +52,24 @@ class Runner(NamedTuple):
     data: str
 
 
+class Untold(Exception):
+    """It cannot be told where a process comes from; the text says why."""
+
+
+class Descent(NamedTuple):
+    """Where a process comes from: the runners that it descends from as a task does, the nearest first, and whether it
+    has the limit of tasks from a process that no runner is seen to have started."""
+
+    runners: tuple[Runner, ...]
+    left: bool
+
+
 def look(pid: int) -> Seen | None:
     """The entry of a process, or None when it is gone."""
     text = content(f"/proc/{pid}/stat")
     end = text.rfind(b")")  # the name in parentheses may hold anything, parentheses included
     fields = text[end + 2 :].split(None, 4)
-    if end < 0 or len(fields) < 4:
+    if end < 0 or len(fields) < 4 or not text.startswith(b"%d (" % pid):
         return None
     return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]))
 
@@ -114,25 +130,74 @@ class RunnerMark:
             os.close(descriptor)
 
 
-def runners_above(pid: int) -> Iterator[Runner]:
-    """The runners that a process descends from as a task does, the nearest first."""
-    below, known = look(pid), {pid}
-    while below is not None and below.parent > 0 and below.parent not in known:
-        known.add(below.parent)
-        above = look(below.parent)
+def descent(pid: int) -> Descent:
+    """Where a process comes from. Raises Untold."""
+    chain = _chain(pid)
+    pairs = [(below, above) for below, above in pairwise(chain) if below.session != above.session]
+    found = [runner for _, above in pairs for runner in runners(above.pid)]
+    marked = [at for at, each in enumerate(chain) if has_mark(each.pid)]
+    first = chain[marked[-1] : marked[-1] + 2] if marked else []  # a runner marks itself, or else each task
+    return Descent(tuple(found), bool(first) and not any(runners(each.pid) for each in first))
+
+
+def _chain(pid: int) -> list[Seen]:
+    """A process and its ancestors, the nearest first, as far as this user may see them. Raises Untold."""
+    _check_proc()
+    own = look(pid)
+    if own is None:
+        raise Untold(f"`/proc/{pid}` does not tell")
+    if pid == os.getpid() and (own.parent, own.session) != (os.getppid(), os.getsid(0)):
+        raise Untold(f"`/proc/{pid}` does not say what the kernel says")
+    chain = [own]
+    while (parent := chain[-1].parent) > 0:
+        above = look(parent)
         if above is None:
-            return
-        if above.session != below.session:
-            yield from _marks(above.pid)
-        below = above
+            if _is_of_another(parent):
+                break
+            again = look(chain[-1].pid)
+            if again is None or again.parent == parent:
+                raise Untold(f"`/proc/{parent}` does not tell")
+            chain[-1] = again
+        elif above.pid in {each.pid for each in chain}:
+            raise Untold("`/proc` goes round in a circle")
+        else:
+            chain.append(above)
+    return chain
 
 
-def _marks(pid: int) -> Iterator[Runner]:
+def _check_proc() -> None:
+    import ctypes  # late: only what people alone do needs it
+
+    about = (ctypes.c_long * 64)()
+    if ctypes.CDLL(None).statfs(b"/proc", about) != 0 or about[0] != _PROC:
+        raise Untold("`/proc` is not that of the kernel")
+    try:
+        own = os.readlink("/proc/self")
+    except OSError:
+        own = ""
+    if own != str(os.getpid()):
+        raise Untold("`/proc` is that of other processes")
+
+
+def _is_of_another(pid: int) -> bool:
+    """Whether there is such a process, of another user: /proc may hide those."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def runners(pid: int) -> list[Runner]:
+    """What the marks of a process say; none of one that does not run tasks, or that this user may not look into."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
     except OSError:
-        return
+        return []
+    found = []
     for name in names:
         try:
             target = os.readlink(f"{folder}/{name}")
@@ -140,30 +205,42 @@ def _marks(pid: int) -> Iterator[Runner]:
             continue
         if target.startswith(_OPEN):
             state, data, _ = target.removeprefix(_OPEN).split(":", 2)
-            yield Runner(pid, state, data)
+            found.append(Runner(pid, state, data))
+    return found
 
 
 def mark_for_good() -> None:
-    """Lower a hard limit of this process, which no descendant can raise again without the rights of root: that of the
-    time which a process of a real-time class may take without a pause. The new one is a hundred thousand years."""
+    """Lower a hard limit of this process, which no descendant can raise again without the rights of root."""
     _is_marked.append(has_mark(os.getpid()))
-    soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
-    if hard == resource.RLIM_INFINITY:
-        most = _HUNDRED_THOUSAND_YEARS
+    try:
+        resource.setrlimit(_LOCKS, (_MARK, _MARK))
+    except (OSError, ValueError):
+        return  # a machine that does not let it: ancestry tells the most
+
+
+def mark_started(pid: int) -> None:
+    """Have a task that this process has just started carry the mark, where this process does not carry it itself."""
+    if not 0 <= resource.getrlimit(_LOCKS)[1] <= _MARK:
         try:
-            resource.setrlimit(resource.RLIMIT_RTTIME, (most if soft == resource.RLIM_INFINITY else soft, most))
+            resource.prlimit(pid, _LOCKS, (_MARK, _MARK))
         except (OSError, ValueError):
-            return  # a machine that does not let it: ancestry tells the most
+            return  # it is over, or has the rights of another user: ancestry tells the most
 
 
 def has_mark(pid: int) -> bool:
-    """Whether a process descends from one that called ``mark_for_good``. Of this process: whether that was so before it
-    did so itself."""
+    """Whether a process descends from one that was marked. Of this process: whether that was so before it called
+    ``mark_for_good``. Raises Untold."""
     if pid == os.getpid() and _is_marked:
         return _is_marked[0]
-    line = next((each for each in content(f"/proc/{pid}/limits").splitlines() if each.startswith(_LIMIT)), b"")
-    words = line.removeprefix(_LIMIT).split()
-    return len(words) > 1 and words[1] != b"unlimited"
+    try:
+        return 0 <= resource.prlimit(pid, _LOCKS)[1] <= _MARK
+    except OSError:  # of another user: this one may read it, not ask for it
+        lines = content(f"/proc/{pid}/limits").splitlines()
+    line = next((each for each in lines if each.startswith(_LINE)), b"")
+    words = line.removeprefix(_LINE).split()
+    if len(words) < 2:
+        raise Untold(f"`/proc/{pid}/limits` does not tell")
+    return words[1].isdigit() and int(words[1]) <= _MARK
 
 
 def become_subreaper() -> bool:

@@ -89,6 +89,11 @@ def asking_processes() -> Collection[int] | None:
     return (os.getpid(),) if asking is None else asking()
 
 
+def asks_itself() -> bool:
+    """Whether this process does what it asks for, with no door to another one in between."""
+    return _asking.get(None) is None
+
+
 def keep_profile(name: str) -> None:
     """Let a profile hold for what this context does from here on; empty means no profile."""
     _workspace.set(workspace()._replace(profile=name))

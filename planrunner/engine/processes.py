@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from planrunner.ancestry import become_subreaper
+from planrunner.ancestry import become_subreaper, mark_started
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import orphans
 from planrunner.engine.orphans import Descent
@@ -74,7 +74,7 @@ class Programs:
 
     def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], streams: tuple[int, ...]) -> int:
         copies = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
-        return os.posix_spawn(
+        pid = os.posix_spawn(
             self.locate(arguments[0], env, ""),
             arguments,
             env,
@@ -83,6 +83,8 @@ class Programs:
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two, and a child would inherit that
         )
+        mark_started(pid)
+        return pid
 
     def _directory(self, directory: str) -> str:
         """The directory to enter, or nothing when the process would be there anyway."""

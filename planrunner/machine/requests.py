@@ -102,7 +102,7 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         task = task_of(state, str(body["task"]))
         if isinstance(task, Reply):
             return task
-        event = _call_off(state, task, by, str(body.get("reason", "")))
+        event = _call_off(state, task, by, str(body.get("reason", "")), str(body.get("barred", "")))
         if isinstance(event, str):
             return refused(event)
         became = "stopped" if isinstance(event, AttemptStopping) else "abandoned"
@@ -118,9 +118,9 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
 
 
-def _call_off(state: State, name: str, by: str, why: str) -> AttemptStopping | TaskSettled | str:
+def _call_off(state: State, name: str, by: str, why: str, barred: str = "") -> AttemptStopping | TaskSettled | str:
     """The event that stops one attempt, or abandons a task that waits for people, on request; or why neither is
-    possible."""
+    possible. ``barred`` says why the one who asks may not decide for people."""
     number = state.index.get(name)
     if number is None:
         return f"the run has no task `{name}`"
@@ -128,6 +128,8 @@ def _call_off(state: State, name: str, by: str, why: str) -> AttemptStopping | T
         return f"`{name}` holds others: name one of those that run inside it"
     detail = f"by {by}" + (f": {why}" if why else "")
     if state.tasks[number].status == "blocked" and state.stop_reason not in FINAL_STOPS:
+        if barred:
+            return f"`{name}` waits for people, and is abandoned as they decide: {barred}"
         return TaskSettled(name, "abandoned", REQUEST, detail)
     if state.status != "running" or not is_under_way(state, number):
         return f"`{name}` does not run: it {said(state.tasks[number].status)}"

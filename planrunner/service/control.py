@@ -132,8 +132,10 @@ class Control:
         return document_of({"run_id": found.run_id, "applied": True, "message": found.answer.message})
 
     def cancel_task(self, visitor: Visitor, project: Project, run: str, task: str, reason: str = "") -> Steered:
-        """Stop or abandon one task, and let a run go on that waited for it. Raises as ``steered``."""
-        found = steered(visitor, project, run, "cancel", {"task": task, "reason": reason})
+        """Stop one task, or abandon one that waits for people, which takes the scope ``decide``; a run that waited for
+        it goes on. Raises as ``steered``."""
+        barred = "" if "decide" in visitor.scopes else "that needs the scope `decide`"
+        found = steered(visitor, project, run, "cancel", {"task": task, "reason": reason, "barred": barred})
         if not found.held and not found.ended:
             with behalf(visitor, project):
                 if look(found.run_id, project.state).state.status == "blocked":

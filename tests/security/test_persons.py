@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from serving import awaited, serving
 from workbench import environment, planrunner
 
-from planrunner.ancestry import Runner, identity
+from planrunner.ancestry import Runner, RunnerMark, identity
 from planrunner.app.people import persons
 from planrunner.app.people.persons import PERSON_ONLY, require_person
 from planrunner.caller import asked_by
@@ -65,8 +66,9 @@ def _project(folder: Path, script: str, way: str = WAYS["plainly"]) -> None:
         {"id": "publish", "needs": ["work", "ok"], "run": "touch published"},
     ]
     plan = {"plan": "work", "defaults": {"timeout": "2m"}, "budgets": {"tokens": 10}, "tasks": tasks}
-    (folder / "plans" / "work.yaml").write_text(json.dumps(plan))
-    (folder / "plans" / "other.yaml").write_text(json.dumps({**plan, "tasks": tasks[1:2]}))
+    for name, made in (("work", plan), ("other", {**plan, "tasks": tasks[1:2]})):
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in made.items()]
+        (folder / "plans" / f"{name}.yaml").write_text("".join(lines))
 
 
 def _said(folder: Path, way: str, *words: str) -> list[str]:
@@ -102,9 +104,87 @@ def test_no_way_of_starting_a_process_makes_it_a_person(tmp_path: Path, way: str
     assert not (tmp_path / "published").exists()
 
 
-def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_does_not_abandon_what_waits_for_people(tmp_path: Path) -> None:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "planrunner.yaml").write_text("{}\n")
+    (tmp_path / "plans" / "other.yaml").write_text(
+        "plan: other\ndefaults: {timeout: 2m}\ntasks:\n  - {id: ok, gate: approval, ask: Go on}\n"
+        f"  - {{id: work, run: 'until {PROGRAM} gates --json | grep -q run_id; do sleep 0.02; done; "
+        f"{PROGRAM} cancel $PLANRUNNER_RUN_ID --task ok >said 2>&1 || true'}}\n"
+    )
+    assert planrunner(tmp_path, "exec", "other", "--no-wait").returncode == 8
+    said = (tmp_path / "said").read_text()
+    assert "`ok` waits for people" in said and "run.person" in said
+    assert planrunner(tmp_path, "cancel", "last", "--task", "ok").returncode == 0
+
+
+HIDDEN = {
+    "without processes": "unshare -Urm sh -c 'mount -t tmpfs x /proc; exec sh attempt.sh'",
+    "in a namespace of processes": "unshare -Urpf --mount-proc sh attempt.sh",
+    "with the processes of another namespace": "unshare -Urpf sh attempt.sh",
+    "with forged limits": "unshare -Urpf --mount-proc sh -c 'sed s/./x/g /proc/1/limits >limits; "
+    "for each in $(seq 1 40); do (mount --bind limits /proc/$each/limits) 2>/dev/null; done; exec sh attempt.sh'",
+}
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Urpf", "--mount-proc", "true"], check=False, capture_output=True).returncode != 0,
+    reason="this user makes no namespaces here",
+)
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_task_that_hides_what_started_it_is_not_a_person(tmp_path: Path, name: str) -> None:
+    for said in _said(tmp_path, HIDDEN[name], "approve $R ok --as ana", "token create evil --scope admin"):
+        assert "run.person" in said and said.endswith("\n12\n"), said
+    assert not (tmp_path / "published").exists()
+
+
+def test_a_program_that_embeds_planrunner_marks_its_tasks_for_good(tmp_path: Path) -> None:
+    _project(
+        tmp_path, "until grep -q 'file locks *1 ' /proc/$$/limits; do sleep 0.02; done; cat /proc/$$/limits >limits"
+    )
+    script = "from planrunner.embed import run\nrun('plans/work.yaml')\nprint(open('/proc/self/limits').read())"
+    (tmp_path / "plans" / "work.yaml").write_text("plan: w\ntasks: [{id: a, run: sh attempt.sh, timeout: 1m}]\n")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    locks = [next(each for each in text.splitlines() if "file locks" in each) for text in
+             ((tmp_path / "limits").read_text(), done.stdout)]  # fmt: skip
+    assert locks[0].split()[3:5] == ["1", "1"]
+    assert locks[1].split()[3:5] == [str(_inherited())] * 2
+
+
+def _inherited() -> str:
+    hard = resource.getrlimit(10)[1]
+    return "unlimited" if hard < 0 else str(hard)
+
+
+def test_a_person_may_have_limits_of_a_session(tmp_path: Path) -> None:
+    _project(tmp_path, "true")
+    assert planrunner(tmp_path, "exec", "other", "--no-wait").returncode == 8
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -R 200000; ulimit -x 1000; exec {PROGRAM} approve last ok"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_that_runs_tasks_does_not_ask_for_a_person(tmp_path: Path) -> None:
+    state = tmp_path / ".planrunner"
+    state.mkdir()
+    mark = RunnerMark(str(state), "")
+    try:
+        with asked_by(lambda: [os.getpid()]), pytest.raises(Denied, match="a process that runs tasks"):
+            require_person("vote", str(state))
+        require_person("vote", str(state))
+    finally:
+        mark.close()
+
+
+def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(tmp_path: Path) -> None:
     leaves = WAYS["let go of twice"].replace(
         "sh attempt.sh", "setsid -f sleep 60 </dev/null >/dev/null 2>&1; echo >done"
     )
@@ -112,9 +192,8 @@ def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(
     assert planrunner(tmp_path, "exec", "work", "--no-wait").returncode == 8
     left = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is_sleeping_in(pid, tmp_path)]
     assert left
-    monkeypatch.setattr(persons, "_TEMPORARY", ())
     try:
-        with asked_by(lambda: left), pytest.raises(Denied, match="left behind may not decide a gate"):
+        with asked_by(lambda: left), pytest.raises(Denied, match=r"left behind.* may not decide a gate"):
             require_person("vote", str(tmp_path / ".planrunner"))
     finally:
         for pid in left:
@@ -155,10 +234,11 @@ def test_another_project_of_the_same_user_is_not_decided_either(
     other = tmp_path / "other"
     other.mkdir()
     assert not persons._counts(above, str(other)), "a task tries things out in folders for temporary files"
-    monkeypatch.setattr(persons, "_TEMPORARY", ())
-    assert persons._counts(above, str(other))
+    monkeypatch.setenv("XDG_DATA_HOME", "/usr/share")
+    assert persons._counts(above, str(other)), "what a user has elsewhere is not tried out"
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "else"))
     assert not persons._counts(above, str(other)), "a user of its own making"
+    assert persons._counts(above, "/usr"), "a project that is not tried out, whatever the user"
     assert persons._counts(above, str(tmp_path)), "its own runs"
 
 

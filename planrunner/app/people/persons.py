@@ -2,8 +2,8 @@
 
 ``PERSON_ONLY`` is the list, ``require_person`` the one decision. A process belongs to a run by its ancestry
 (``ancestry.py``). That counts for the state directory of that run and for whatever else its user has: other projects,
-tokens, trust. It does not count for a user of its own making, with another data folder, nor for projects in a folder
-for temporary files: those are made by what a task tries out, such as the tests of a project.
+tokens, trust. It does not count where both the project and the data folder are in a folder for temporary files: those
+are made by what a task tries out, such as the tests of a project. What hides where it comes from is not a person.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from planrunner import caller
-from planrunner.ancestry import Runner, has_mark, identity, runners_above, variables
+from planrunner.ancestry import Descent, Runner, Untold, descent, identity, runners, variables
 from planrunner.errors import Denied, NotFound
 from planrunner.journal.chain import data_folder
 from planrunner.journal.stores import open_journal
@@ -59,18 +59,25 @@ def require_person(act: str, state: str | None = None) -> None:
         message = f"the process that asks to {what} cannot be found, so it may be one that a run started"
         raise Denied(f"{message} ({RULE})", f"ask again in a terminal: {how}")
     for pid in asking:
-        if started_by := _run_of(pid, state):
+        try:
+            started_by = _run_of(pid, descent(pid), state)
+        except Untold as why:
+            message = f"a process may not {what} where it cannot be told what started it: {why} ({RULE})"
+            raise Denied(message, f"ask in a terminal of your own: {how}") from None
+        if started_by:
             message = f"{started_by} may not {what}: only a person may ({RULE})"
             raise Denied(message, f"do it outside the run, in a terminal of your own: {how}")
 
 
-def _run_of(pid: int, state: str | None) -> str:
+def _run_of(pid: int, comes_from: Descent, state: str | None) -> str:
     """What started a process, in words; empty where no run did that counts here."""
-    for runner in runners_above(pid):
+    if comes_from.left:
+        return "a process that an earlier run left behind, or that hides its run (its `ulimit -x` is that of a task)"
+    for runner in comes_from.runners:
         if _counts(runner, state):
             return f"a process that a run started (below process {runner.pid})"
-    if has_mark(pid) and not _is_beneath(state or data_folder(), _TEMPORARY):
-        return "a process that an earlier run left behind"
+    if not caller.asks_itself() and any(_counts(runner, state) for runner in runners(pid)):
+        return f"a process that runs tasks ({pid})"  # what asks may be one of those that run inside it
     given = os.environ if pid == os.getpid() else variables(pid)
     run = given.get("PLANRUNNER_RUN_ID", "") if state else ""
     return f"a process of the run {run}" if run and state and _has_run(state, run) else ""
@@ -79,9 +86,10 @@ def _run_of(pid: int, state: str | None) -> str:
 def _counts(runner: Runner, state: str | None) -> bool:
     if state and runner.state and runner.state == identity(state):
         return True
-    if not runner.data or runner.data != identity(data_folder()):
-        return False
-    return not (state and _is_beneath(state, (*_TEMPORARY, variables(runner.pid).get("TMPDIR", ""))))
+    if not state and runner.data and runner.data == identity(data_folder()):
+        return True
+    scratch = (*_TEMPORARY, variables(runner.pid).get("TMPDIR", ""))
+    return not all(_is_beneath(each, scratch) for each in (state or data_folder(), data_folder()))
 
 
 def _is_beneath(path: str, folders: Collection[str]) -> bool:

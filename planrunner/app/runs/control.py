@@ -14,7 +14,7 @@ from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
 from planrunner.engine.loop import answer
 from planrunner.engine.poller import TimeLine, boot
-from planrunner.errors import START_ONE, Hint, NextStep, NotFound, RunHeld, UsageError
+from planrunner.errors import START_ONE, Denied, Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Answer, Lease, Request
 from planrunner.journal.stores import journal_file, open_journal
@@ -99,6 +99,8 @@ def steer(
         raise NotFound(f"there are no runs in `{directory}`", START_ONE)
     if kind in PERSON_ONLY:
         require_person(kind, directory)
+    if kind == "cancel" and body.get("task"):  # which abandons one that waits for people
+        body = {**body, **_bar(directory)}
     journal = open_journal(directory)
     known = len(journal.notices)
     try:
@@ -112,6 +114,15 @@ def steer(
         return Steered(run_id, answer, row.leased, row.status, journal.notices[known:])
     finally:
         journal.close()
+
+
+def _bar(directory: str) -> dict[str, str]:
+    """Why the one who asks may not decide for people, where that is so: it stops a task that runs all the same."""
+    try:
+        require_person("vote", directory)
+    except Denied as denied:
+        return {"barred": denied.message}
+    return {}
 
 
 def _history() -> ModuleType:

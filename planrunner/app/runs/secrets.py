@@ -15,9 +15,11 @@ from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.rules.view import Project
 from planrunner.plan.tasks import every_secret
 from planrunner.redaction import SHORTEST
+from planrunner.safety.credentials import SECTION as CREDENTIALS
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.obligations import obligations
-from planrunner.safety.project import read_data
+from planrunner.safety.project import read_data, read_settings
+from planrunner.syntax.tree import to_json
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State
@@ -45,7 +47,7 @@ def vault_of(state: State, directory: str) -> Vault | None:
         if state.stop_reason not in FINAL_STOPS:
             raise
         return None
-    named = [*named_variables(settings)]
+    named = [*every_variable(directory)]
     values = {**dict(_passwords(_section(settings, "sql", "databases"))), **dict(_values(named))}
     hidden = {each.variable for each in named}
     if not credentials and not values and hidden.isdisjoint(os.environ):
@@ -65,6 +67,19 @@ def require_none_in(params: Mapping[str, Json], vault: Vault) -> None:
                 f"the parameter `{name}` holds a secret, and parameters are kept with the run",
                 "let the task that needs it declare it: `secrets: [ID]`, which gives it a variable",
             )
+
+
+def every_variable(directory: str) -> Iterator[NamedVariable]:
+    """The variables that the settings of a project name for a secret, also those that a profile names which does not
+    hold now, or that the profile which holds sets aside. Raises as ``read_settings``."""
+    settings = read_settings(directory)
+    written = [to_json(part.tree) for part in settings.parts if part.tree is not None]
+    said = [settings.data, *(each for each in written if isinstance(each, dict))]
+    said += [over for each in said for over in _section(each, "profiles").values() if isinstance(over, dict)]
+    for each in said:
+        yield from named_variables(each)
+        names = [entry["auth"].get("env_var") for entry in each.get(CREDENTIALS) or ()]
+        yield from (NamedVariable(name) for name in names if name)
 
 
 def named_variables(settings: dict[str, Any]) -> Iterator[NamedVariable]:
@@ -120,15 +135,16 @@ def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def hidden_variables(directory: str) -> tuple[str, ...]:
     """The variables that no task and no template sees, since the settings of a directory name them for a secret. Raises
-    as ``read_credentials``."""
-    return tuple(sorted({each.variable for each in named_variables(read_data(directory))}))
+    as ``read_settings``."""
+    return tuple(sorted({each.variable for each in every_variable(directory)}))
 
 
 def obligations_of(directory: str) -> Project:
     """What the project in a directory holds its plans to when they are checked, with those variables."""
     project = obligations(directory)
     try:
-        return project._replace(hidden=hidden_variables(directory))
+        known = {each.env_var for each in read_credentials(directory).values()}  # which have a finding of their own
+        return project._replace(hidden=tuple(name for name in hidden_variables(directory) if name not in known))
     except (PlanInvalid, UsageError):
         return project
 
@@ -136,5 +152,5 @@ def obligations_of(directory: str) -> Project:
 def without_hidden(names: tuple[str, ...], directory: str) -> tuple[str, ...]:
     """Names of environment variables that templates read, without those that credentials come from and that settings
     name for a secret."""
-    hidden = {*hidden_variables(directory), *(each.env_var for each in read_credentials(directory).values())}
+    hidden = hidden_variables(directory)
     return tuple(name for name in names if name not in hidden)

@@ -12,7 +12,7 @@ from pathlib import Path
 import commands
 import pytest
 from canaries import canary
-from workbench import ROOT
+from workbench import ROOT, planrunner
 
 from planrunner.safety.project import check_project
 
@@ -156,3 +156,24 @@ def test_what_settings_name_for_a_secret_is_in_the_environment_of_no_task_that_d
         assert "KEPT" in given and not set(VARIABLES) & set(given), file
     assert (tmp_path / "template").read_text() == "nothing\n"
     assert set(VARIABLES) & set((tmp_path / "declares").read_text().split()) == {"MODEL_KEY"}
+
+
+SETTINGS = """\
+models: {default: fast, fast: {provider: openai, model: m, key_env: BASE_KEY}}
+profiles:
+  ci:
+    models: {fast: {provider: openai, model: m, key_env: CI_KEY}}
+    provider_credentials: [{id: shop, auth: {source: env, env_var: CI_SHOP}}]
+"""
+
+
+@pytest.mark.parametrize("profile", ["none", "ci"])
+def test_variables_of_every_profile_are_in_the_environment_of_no_task(tmp_path: Path, profile: str) -> None:
+    (tmp_path / "planrunner.yaml").write_text(SETTINGS)
+    (tmp_path / "p.yaml").write_text("plan: p\ntasks: [{id: a, run: env >seen, timeout: 1m}]\n")
+    keys = {name: canary(name.lower()) for name in ("BASE_KEY", "CI_KEY", "CI_SHOP")}
+    ran = planrunner(tmp_path, "--profile", profile, "exec", "p.yaml", **keys)
+    assert ran.returncode == 0, ran.stderr
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH=" in seen
+    assert not [name for name in keys if f"{name}=" in seen]
