@@ -14,14 +14,14 @@ from typing import NamedTuple
 from planrunner.fileio import read_regular
 from planrunner.machine.state import State
 from planrunner.plan.tasks import tools_of
-from planrunner.safety.trust import digest, mark
+from planrunner.safety.trust import UNWATCHED, digest, mark
 from planrunner.syntax.limits import MAX_TEXT
 
 _BRINGS = frozenset({"branch.apply", "git.merge", "git.switch", "http.download", "mcp.call"})
 """Capabilities that write what was not reviewed, whatever they are given."""
 _HARMLESS = ("pure", "read")
 _ENDINGS = (".yaml", ".yml", ".plan", ".json")
-_SKIPPED = frozenset({".git", ".planrunner", "node_modules", "__pycache__", "venv", ".venv", "site-packages"})
+_SKIPPED = UNWATCHED | {".planrunner"}
 _LARGEST = 1 << 20
 """Bytes of a file whose content is compared; of a larger one it counts that it was written."""
 _MOST = 4_096
@@ -45,7 +45,7 @@ def source(state: State, number: int, carries: Callable[[State, int], bool]) -> 
     task = state.specs[number]
     if state.trait(task).effect in _HARMLESS:
         return ""
-    chosen = "a model chose it" if _is_chosen(state, number) else ""
+    chosen = "a model chose it, or may have" if _is_chosen(state, number) else ""
     chosen = chosen or (f"{task.uses} brought it" if task.uses in _BRINGS else "")
     if not chosen and state.foreign and carries(state, number):
         chosen = "text from outside is in it"

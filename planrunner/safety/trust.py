@@ -31,6 +31,9 @@ Kind = Literal["plugin", "plan", "project", "draft"]
 _MARKS = (FILE, ".git")
 _ALL_MARKS = (".planrunner", *_MARKS)
 
+UNWATCHED = frozenset({".git", "node_modules", "__pycache__", "venv", ".venv", "site-packages"})
+"""Folders with files by the thousand: it is not looked what a run writes there, so a plan there waits for a person."""
+
 _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-", "draft": "draft-"}
 """How the names of the records of a kind begin."""
 
@@ -133,10 +136,17 @@ def why_marked(path: str, sha256: str = "") -> str:
     person made of it. ``sha256`` is the digest of what was read of it."""
     record = trusted(path, "draft")
     if record is None or (record.before and record.before == (sha256 or _digest_of(path))):
-        return ""
+        return _why_unwatched(path)
     if record.why and record.why != DRAFTED and not _is_marked_text(record, sha256 or _digest_of(path)):
-        return ""
+        return _why_unwatched(path)
     return record.why or DRAFTED
+
+
+def _why_unwatched(path: str) -> str:
+    """Why it is not known who wrote a plan file, in words; empty for any other."""
+    below = os.path.relpath(_real(path), os.path.realpath(workspace().root)).split(os.sep)
+    folder = next((part for part in below[:-1] if part in UNWATCHED), "")
+    return f"what is written in a folder `{folder}` is not watched" if folder else ""
 
 
 def holds_marked(path: str) -> bool:

@@ -80,6 +80,16 @@ def test_what_the_shell_of_an_agent_writes_is_marked(folder: Path) -> None:
     assert "a model chose it" in waits_for_trust(folder, "plans/other.yaml")
 
 
+def test_a_plan_in_a_folder_that_is_not_watched_waits_for_a_person(folder: Path) -> None:
+    (folder / "vendor" / "node_modules").mkdir(parents=True)
+    (folder / "vendor" / "node_modules" / "x.yaml").write_text(EVIL)
+    (folder / "plans" / "links.yaml").write_text("plan: l\ntasks: [{id: s, subplan: ../vendor/node_modules/x.yaml}]\n")
+    assert "folder `node_modules` is not watched" in waits_for_trust(folder, "vendor/node_modules/x.yaml")
+    waits_for_trust(folder, "plans/links.yaml")
+    assert planrunner(folder, "trust", "vendor/node_modules/x.yaml", "--yes").returncode == 0
+    assert planrunner(folder, "exec", "plans/links.yaml").returncode == 0
+
+
 def test_what_a_tool_that_is_a_plan_writes_for_a_model_is_marked(folder: Path) -> None:
     (folder / "save.yaml").write_text(
         "plan: save\nparams: {text: {type: string}}\n"
