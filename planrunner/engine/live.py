@@ -32,7 +32,7 @@ from planrunner.engine.effects import (
     ended,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
-from planrunner.engine.marks import Seen, look, mark_changed
+from planrunner.engine.marks import Seen, look, mark_changed, note_before
 from planrunner.engine.output import Record, log_name
 from planrunner.engine.poller import Clock, Signals, Turns
 from planrunner.engine.processes import left_behind
@@ -42,6 +42,7 @@ from planrunner.errors import StorageFailed
 from planrunner.journal.chain import data_folder
 from planrunner.machine.events import Event, Outcome, StopRequested
 from planrunner.redaction import Redactor
+from planrunner.safety.trust import take_back
 
 Json = Any
 
@@ -85,8 +86,9 @@ class LiveEffects:
         self._executor = settings.executor or self._local
         self._calls: dict[str, tuple[Call, Any]] = {}
         """The calls that are under way by their keys, with their handles."""
-        self._looks: dict[str, tuple[Call, dict[str, Seen]]] = {}
-        """The files that could be plans as they were before calls with text from outside, by the keys of those."""
+        self._looks: dict[str, tuple[Call, dict[str, Seen], str]] = {}
+        """The files that could be plans before calls with text from outside, by the keys of those, and the note
+        of that."""
         self._questions: Questions | None = None
         self._turns = Turns(LOOKS)
         self._events: list[Event] = []
@@ -164,7 +166,9 @@ class LiveEffects:
                 self.report(call, Outcome(outputs={"changed": False}))
                 return
         if call.outside:
-            self._looks[call.key] = call, look((self._settings.directory, call.directory))
+            folders = self._settings.directory, call.directory
+            before = look(folders)
+            self._looks[call.key] = call, before, note_before(folders, before, call.outside)
         self._calls[call.key] = call, None
         handle = self._executor.submit(call, partial(self._sink, call))
         if call.key in self._calls:
@@ -194,8 +198,11 @@ class LiveEffects:
     def _mark(self, key: str, over: bool) -> None:
         """Mark the plan files that a call with text from outside has written; it is looked again at the end of what
         may still write, since it is not ``over``."""
-        call, before = self._looks.pop(key) if over else self._looks[key]
+        call, before, noted = self._looks[key]
         mark_changed((self._settings.directory, call.directory), before, call.outside)
+        if over:
+            del self._looks[key]
+            take_back(noted)
 
     def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Do something in a thread that no attempt waits for."""

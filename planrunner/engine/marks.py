@@ -14,7 +14,7 @@ from typing import NamedTuple
 from planrunner.fileio import read_regular
 from planrunner.machine.state import State
 from planrunner.plan.tasks import tools_of
-from planrunner.safety.trust import UNWATCHED, digest, mark
+from planrunner.safety.trust import UNWATCHED, digest, mark, note, notes, take_back
 from planrunner.syntax.limits import MAX_TEXT
 
 _BRINGS = frozenset({"branch.apply", "git.merge", "git.switch", "http.download", "mcp.call"})
@@ -65,6 +65,20 @@ def _is_chosen(state: State, number: int) -> bool:
 def look(folders: Iterable[str]) -> dict[str, Seen]:
     """The files in folders, at whatever depth, that could be plans by their names."""
     return {path: Seen(stamp, _digest(path, stamp)) for path, stamp in _files(folders)}
+
+
+def note_before(folders: Iterable[str], before: Mapping[str, Seen], why: str) -> str:
+    """Note what is about to be written, for whatever loads a plan meanwhile; the note. What processes that were killed
+    have noted is marked first. Raises StorageFailed."""
+    for place, each in notes():
+        if not os.path.exists(f"/proc/{each.pid}"):
+            mark_changed(
+                each.folders, {path: Seen((0, 0, 0, 0), known) for path, known in each.before.items()}, each.why
+            )
+            take_back(place)
+    return note(
+        [*dict.fromkeys(map(os.path.realpath, folders))], {path: seen.sha256 for path, seen in before.items()}, why
+    )
 
 
 def mark_changed(folders: Iterable[str], before: Mapping[str, Seen], why: str) -> None:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import stat
 import time
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from planrunner.caller import workspace
@@ -51,6 +53,19 @@ class Record(NamedTuple):
     before: str = ""
     earlier: tuple[str, ...] = ()
     """The digests of the texts that the file was marked for before."""
+
+
+class Note(NamedTuple):
+    """What a process may write plans into meanwhile, the digests of those that were there, and why that matters."""
+
+    pid: int
+    folders: list[str]
+    before: dict[str, str]
+    why: str
+
+
+_LONGEST = 1 << 26
+"""Bytes of a note."""
 
 
 def trust_folder() -> str:
@@ -136,10 +151,59 @@ def why_marked(path: str, sha256: str = "") -> str:
     person made of it. ``sha256`` is the digest of what was read of it."""
     record = trusted(path, "draft")
     if record is None or (record.before and record.before == (sha256 or _digest_of(path))):
-        return _why_unwatched(path)
+        return _why_unwatched(path) or _why_noted(path, sha256)
     if record.why and record.why != DRAFTED and not _is_marked_text(record, sha256 or _digest_of(path)):
-        return _why_unwatched(path)
+        return _why_unwatched(path) or _why_noted(path, sha256)
     return record.why or DRAFTED
+
+
+def note(folders: list[str], before: dict[str, str], why: str) -> str:
+    """Note that text from outside may be written into these folders until the note is taken back: a plan file there
+    with another digest than ``before`` waits for a person, also where the process that watches is killed. The path of
+    the note. Raises StorageFailed."""
+    place = os.path.join(trust_folder(), "notes", f"{secrets.token_hex(8)}.json")
+    try:
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        text = json.dumps(Note(os.getpid(), folders, before, why)._asdict())
+        replace_file(place, text.encode("ascii"), durable=False)
+    except OSError as error:
+        raise StorageFailed(
+            f"it cannot be noted in `{trust_folder()}` what may write plans: {error.strerror or error}"
+        ) from error
+    return place
+
+
+def take_back(place: str) -> None:
+    """Take a note back, once what was written is marked."""
+    try:
+        os.unlink(place)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StorageFailed(f"`{place}` cannot be taken back: {error.strerror or error}") from error
+
+
+def notes() -> Iterator[tuple[str, Note]]:
+    """The notes that stand, with their paths."""
+    folder = os.path.join(trust_folder(), "notes")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield os.path.join(folder, name), Note(**json.loads(read_regular(os.path.join(folder, name), _LONGEST)))
+        except (OSError, ValueError, TypeError):
+            continue  # it was taken back just now
+
+
+def _why_noted(path: str, sha256: str) -> str:
+    real = _real(path)
+    for _, each in notes():
+        inside = any(real.startswith(f"{folder.rstrip('/')}/") for folder in each.folders)
+        if inside and each.before.get(real, "") != (sha256 or _digest_of(path)):
+            return each.why
+    return ""
 
 
 def _why_unwatched(path: str) -> str:

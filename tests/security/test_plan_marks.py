@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "tests" / "agents"))
 
 from bench import Bench
 
+from planrunner.engine import marks
+from planrunner.safety import trust
 from planrunner.safety.trust import why_marked
 from planrunner.testing.scripted_model import ScriptedModel
 
@@ -88,6 +90,25 @@ def test_a_plan_in_a_folder_that_is_not_watched_waits_for_a_person(folder: Path)
     waits_for_trust(folder, "plans/links.yaml")
     assert planrunner(folder, "trust", "vendor/node_modules/x.yaml", "--yes").returncode == 0
     assert planrunner(folder, "exec", "plans/links.yaml").returncode == 0
+
+
+def test_a_plan_that_changes_while_text_from_outside_may_be_written_waits_for_a_person(folder: Path) -> None:
+    note = trust.note([str(folder)], {str(folder / "plans/outer.yaml"): trust.digest(b"other")}, "`a` may write it")
+    try:
+        assert "`a` may write it" in waits_for_trust(folder, "plans/other.yaml")
+    finally:
+        trust.take_back(note)
+    assert planrunner(folder, "exec", "plans/other.yaml").returncode == 0
+
+
+def test_what_a_killed_process_noted_is_marked_before_the_next_note(folder: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = Path(trust.note([str(folder)], {}, "`a` may have written it"))
+    left.write_text(json.dumps({**json.loads(left.read_text()), "pid": ended.pid}))
+    trust.take_back(marks.note_before([str(folder)], {}, "`b` may write it"))
+    assert not left.exists()
+    assert "`a` may have written it" in waits_for_trust(folder, "plans/other.yaml")
 
 
 def test_what_a_tool_that_is_a_plan_writes_for_a_model_is_marked(folder: Path) -> None:
