@@ -133,7 +133,9 @@ def test_a_new_plan_is_written_below_plans_under_a_plain_name_alone(project: Pro
 
 def test_a_new_plan_may_have_a_name_of_any_language(project: Project) -> None:
     for path in ("plans/übersicht.json", "plans/team a/plans/日本.json", "plans/v1.2_b-c.json"):
-        made = project.ask("run", "POST", "/plans", {"path": path, "plan": {"tasks": [{"id": "a", "run": "echo"}], "plan": "p"}})
+        made = project.ask(
+            "run", "POST", "/plans", {"path": path, "plan": {"tasks": [{"id": "a", "run": "echo"}], "plan": "p"}}
+        )
         assert made.status == 201, made
         assert project.ask("read", "GET", f"/plans/{quote(path, safe='')}").status == 200
 
