@@ -114,6 +114,7 @@ class Project:
         way = "answer" if fields or options else "approve"
         wanted = re.search(r"it is done when (.+) exists?\)$", gate["ask"])
         for name in wanted[1].split(" and ") if wanted else ():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).touch()
         given = self(way, "last", gate["gate"], *options, *(f"-f{field}" for field in fields))
         assert given.returncode == 0, given.stderr
