@@ -60,8 +60,11 @@ def lines(terminal: Terminal, document: dict[str, Json], clock: str) -> list[str
     shown += _part("decisions", [_decision(one) for one in document["decisions"]])
     shown += _part("evidence", [_criterion(one) for one in document["evidence"]])
     shown += _part("files", list(_files(document["files"])) if document["files"] else [])
-    here = [f"{name} {_value(value)}" for name, value in document["environment"].items() if name != "env" and value]
-    variables = document["environment"].get("env") or {}
+    environment = {**document["environment"]}
+    variables = environment.pop("env", None) or {}
+    if settings := environment.pop("settings", None):
+        environment["settings"] = settings["digest"][:12]
+    here = [f"{name} {_value(value)}" for name, value in environment.items() if value]
     return shown + _part("environment", here + [f"${name} = {_value(value)}" for name, value in variables.items()])
 
 
