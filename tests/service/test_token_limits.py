@@ -296,7 +296,9 @@ def test_a_gate_is_abandoned_on_the_page_by_those_who_may_steer(desk: Desk) -> N
 
 def test_a_run_goes_on_once_the_gate_that_it_waits_for_is_abandoned(desk: Desk) -> None:
     run = waiting(desk)
-    assert desk.ask("run", "POST", f"/runs/{run}/cancel/ok", {}).status == 200
+    refused = desk.ask("run", "POST", f"/runs/{run}/cancel/ok", {})
+    assert (refused.status, "the scope `decide`" in refused.data["detail"]) == (409, True)
+    assert desk.ask("both", "POST", f"/runs/{run}/cancel/ok", {}).status == 200
     awaited(lambda: desk.served.run(run)["exit_code"] not in (None, 8))
 
 
