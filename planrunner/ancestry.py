@@ -17,6 +17,7 @@ import os
 import resource
 import threading
 import time
+from importlib import import_module
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -166,8 +167,7 @@ def _chain(pid: int) -> list[Seen]:
 
 
 def _check_proc() -> None:
-    import ctypes  # late: only what people alone do needs it
-
+    ctypes = import_module("ctypes")  # only what people alone do needs it
     about = (ctypes.c_long * 64)()
     if ctypes.CDLL(None).statfs(b"/proc", about) != 0 or about[0] != _PROC:
         raise Untold("`/proc` is not that of the kernel")

@@ -103,8 +103,8 @@ were not held to their own criteria and had no outputs by a ``value``. Up to edi
 and what a re-run had queued could start after a further failure around it. Up to edition 7 the check of an agent's work
 was named otherwise. Up to edition 8 containers read `attempt` and `retry` as in the attempt before, a plan rolled back
 since it failed was rolled back again, failures of the class ``logic`` alone gave evidence, and a task whose criteria
-accepted an exit code other than 0 had no outputs. Up to edition 9 a used-up limit of cost or tokens kept out only what
-sets some aside, limits of a container counted its waiting for people, and a need on a member was one on its family."""
+accepted an exit code other than 0 had none of its outputs. Up to edition 9 a used-up limit of cost kept out only what
+sets some aside, limits of a container counted waiting for people, and a need on a member was one on its family."""
 
 
 class RunStarted(NamedTuple):
@@ -324,8 +324,7 @@ class TasksReset(NamedTuple):
     well. With ``services_first`` what comes after the services among them by needs, at once or through others, waits
     until these are ready. Those of ``named`` were asked for by name: they begin though their level fails already, as do
     those that went well before; what fails later stops them too. Without ``named`` (older journals) all of them begin
-    though their level fails. ``changed`` says, of the gates among them and inside them whose approval is void, why they
-    ask again."""
+    though their level fails. ``changed`` says why gates among them and inside them ask again."""
 
     tasks: tuple[str, ...]
     reason: str
