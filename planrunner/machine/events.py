@@ -101,10 +101,10 @@ another round after a missing value. Up to edition 3 a task whose call was not m
 edition 4 a task whose earlier result did not fit could start beyond the limit of running tasks. Up to edition 5 gates
 were not held to their own criteria and had no outputs by a ``value``. Up to edition 6 reasons were worded otherwise,
 and what a re-run had queued could start after a further failure around it. Up to edition 7 the check of an agent's work
-was named otherwise. Up to edition 8 containers read `attempt` and `retry` as in the attempt before, a plan rolled back
-since it failed was rolled back again, failures of the class ``logic`` alone gave evidence, and a task whose criteria
-accepted an exit code other than 0 had none of its outputs. Up to edition 9 a used-up limit of cost kept out only what
-sets some aside, limits of a container counted waiting for people, and a need on a member was one on its family."""
+was named otherwise. Up to edition 8 containers read `attempt` and `retry` as in the attempt before, and a plan rolled
+back since it failed was rolled back again. Failures of the class ``logic`` alone gave evidence, and a task with an exit
+code that its criteria accepted had no outputs. Up to edition 9 a used-up limit kept out only what sets some aside,
+limits of a container counted waiting for people, and a need on a member was one on its family."""
 
 
 class RunStarted(NamedTuple):

@@ -15,7 +15,7 @@ from planrunner.app.follow.follower import Follower
 from planrunner.caller import Principal
 from planrunner.errors import NotFound
 from planrunner.service.context import Project, Visitor
-from planrunner.service.following import Reader
+from planrunner.service.following import Followers, Reader
 from planrunner.service.pages.run import begun_or_queued
 from tests.service.test_pages import form, page, words
 
@@ -88,7 +88,10 @@ def test_a_run_that_begins_between_two_looks_is_shown(served: Served, pair) -> N
             raise found
         return found
 
-    assert begun_or_queued(Reader(project, visitor, cast("Follower", None)), pair, look).body == b"begun"
+    assert (
+        begun_or_queued(Reader(project, visitor, cast("Follower", None), cast("Followers", None)), pair, look).body
+        == b"begun"
+    )
 
 
 def test_without_runs_the_page_asks_for_them_and_offers_the_last_two(served: Served, pair) -> None:

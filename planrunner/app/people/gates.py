@@ -122,8 +122,11 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
 def waiting_among(runs: Iterable[str], state: str | None) -> list[Waiting]:
     """Those of some runs, by their whole ids, with gates that wait or were decided since they were parked, in the same
     order. A run that was removed meanwhile is left out."""
+    known = list(runs)
+    if not known:
+        return []
     with closing(open_journal(find_state(None, state), readonly=True)) as journal:
-        return list(_those_waiting(journal, _rows(journal, runs)))
+        return list(_those_waiting(journal, _rows(journal, known)))
 
 
 def _all_rows(journal: Journal) -> Iterator[RunRow]:
