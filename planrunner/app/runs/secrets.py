@@ -48,7 +48,9 @@ def vault_of(state: State, directory: str) -> Vault | None:
             raise
         return None
     named = [*every_variable(directory)]
-    values = {**dict(_passwords(_section(settings, "sql", "databases"))), **dict(_values(named))}
+    own = {each.env_var for each in credentials.values()}  # which are known by the names of their credentials
+    others = [each for each in named if each.variable not in own]
+    values = {**dict(_passwords(_section(settings, "sql", "databases"))), **dict(_values(others))}
     hidden = {each.variable for each in named}
     if not credentials and not values and hidden.isdisjoint(os.environ):
         return None

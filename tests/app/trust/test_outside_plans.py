@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from trust_terminal import Terminal
 
+from planrunner.app.runs.secrets import hidden_variables
 from planrunner.app.runs.setup import Held, cache_key
 from planrunner.journal.sqlite import open_journal
 from planrunner.plan.agents import Roster
@@ -77,9 +78,8 @@ class TestWithoutATerminal:
         path = place.plan("plan: foreign\ntasks:\n  - {id: a, run: 'echo good > made.txt', timeout: 1m}\n")
         assert place("exec", "p.yaml", cwd=place.other).code == 0  # it is in the cache now
         journal = open_journal(str(place.other / ".planrunner"))
-        key = cache_key(
-            "p.yaml", (place.other / "p.yaml").read_bytes(), Registry(project=str(place.other)), Held({}, Roster())
-        )
+        held = Held({}, Roster(), hidden_variables(str(place.other)))
+        key = cache_key("p.yaml", (place.other / "p.yaml").read_bytes(), Registry(project=str(place.other)), held)
         journal.compiled_put(key, (journal.compiled_get(key) or b"").replace(b"good", b"evil"))
         journal.close()
         (place.other / "made.txt").unlink()
