@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from security_desk import Desk
 
+from planrunner.app.runs.secrets import hidden_variables
 from planrunner.app.runs.setup import Held, cache_key
 from planrunner.journal.database import APPLICATION, MIGRATIONS
 from planrunner.journal.sqlite import open_journal
@@ -241,8 +242,9 @@ def test_what_somebody_put_into_the_cache_of_plans_does_not_run(clone: Clone, mo
     for name, text in texts.items():
         clone.write(f"{name}.yaml", text)
         clone.do("exec", f"{name}.yaml", "--progress", "quiet", code=0)
+    held = Held({}, Roster(), hidden_variables(str(clone.folder)))
     a, b = (
-        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), Held({}, Roster()))
+        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), held)
         for name, text in texts.items()
     )
     for value in (f"(SELECT value FROM compiled WHERE key = '{b}')", "substr(value, 17)", "replace(value, 'e', 'E')"):

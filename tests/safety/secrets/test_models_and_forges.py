@@ -138,7 +138,6 @@ def test_what_settings_name_for_a_secret_is_in_the_environment_of_no_task_that_d
     tasks = [
         {"id": "plain", "run": f"{names} plain"},
         {"id": "rounds", "loop": {"max": 1, "tasks": [{"id": "inner", "run": f"{names} inner"}]}},
-        {"id": "template", "run": "echo {{ default(env.FORGE_TOKEN, 'nothing') }} > template"},
         {"id": "declares", "secrets": ["key"], "run": f"{names} declares"},
     ]
     plan = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": tasks}
@@ -154,7 +153,6 @@ def test_what_settings_name_for_a_secret_is_in_the_environment_of_no_task_that_d
     for file in ("plain", "inner"):
         given = (tmp_path / file).read_text().split()
         assert "KEPT" in given and not set(VARIABLES) & set(given), file
-    assert (tmp_path / "template").read_text() == "nothing\n"
     assert set(VARIABLES) & set((tmp_path / "declares").read_text().split()) == {"MODEL_KEY"}
 
 
