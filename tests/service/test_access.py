@@ -266,7 +266,9 @@ def test_the_user_at_the_other_end_of_a_connection_is_known(address: str) -> Non
         pytest.skip(f"this machine has no {address}")
     with listener, socket.create_connection(listener.getsockname()[:2]) as client, listener.accept()[0]:
         ends = client.getsockname()[:2], listener.getsockname()[:2]
-        assert peers.user_of(*ends) == peers._listed(*ends) == os.geteuid()
+        listed = peers._listed(*ends)
+        assert listed == peers._peer(*ends) and listed is not None
+        assert peers.user_of(*ends) == listed.user == os.geteuid()
         assert peers.user_of(ends[0], (address, 1)) is None
         assert peers.user_of(ends[0], None) is None
 
