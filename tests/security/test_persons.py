@@ -184,7 +184,10 @@ def test_a_process_that_runs_tasks_does_not_ask_for_a_person(tmp_path: Path) -> 
         mark.close()
 
 
-def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(tmp_path: Path) -> None:
+def test_what_a_task_leaves_behind_when_its_runner_has_gone_is_not_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persons, "_TEMPORARY", ())  # a home of the caller may lie there too
     leaves = WAYS["let go of twice"].replace(
         "sh attempt.sh", "setsid -f sleep 60 </dev/null >/dev/null 2>&1; echo >done"
     )
