@@ -84,7 +84,7 @@ def test_a_task_is_shown_with_why_what_it_gave_and_what_it_printed(
 defaults: {timeout: 1m}
 tasks:
   - {id: gives, run: 'echo word; echo n=3 >> "$PLANRUNNER_OUTPUT"', outputs: {n: int}}
-  - {id: each, foreach: [a, b], needs: [gives], run: echo {{ item }}}
+  - {id: each, foreach: [a, b], needs: [gives], run: 'echo {{ item }}'}
 """
     run("exec", plan(text))
     shown = run("show", "last", "gives")
