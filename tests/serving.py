@@ -85,16 +85,16 @@ class Served:
         assert answer.status == 202, answer
         return str(answer.data["run_id"])
 
-    def run(self, run: str) -> Json:
-        return self.get(f"{self.api}/runs/{run}").data
+    def run(self, run: str, **headers: str) -> Json:
+        """The run, as soon as it has begun. Until then there is none, which is a problem with an exit code of its own."""
+        answer = awaited(
+            lambda: found if (found := self.get(f"{self.api}/runs/{run}", **headers)).status == 200 else None
+        )
+        return answer.data
 
-    def settled(self, run: str) -> Json:
+    def settled(self, run: str, **headers: str) -> Json:
         """The run, as soon as it has ended or waits for something."""
-        return awaited(lambda: self._as_settled(run))
-
-    def _as_settled(self, run: str) -> Json:
-        answer = self.get(f"{self.api}/runs/{run}")
-        return answer.data if answer.status == 200 and answer.data["exit_code"] is not None else None
+        return awaited(lambda: shown if (shown := self.run(run, **headers))["exit_code"] is not None else None)
 
     def make_token(self, name: str, *words: str) -> str:
         """A token of the user of the service, made as people make it."""

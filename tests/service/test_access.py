@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import commands
 import pytest
-from serving import Answer, Served, awaited, make_project, serving, stopped
+from serving import Answer, Served, make_project, serving, stopped
 
 from planrunner.safety import tokens
 from planrunner.service import peers
@@ -79,7 +79,7 @@ def ungated(guarded: Served) -> Iterator[str]:
     before = path.read_text()
     name = _as(guarded, token, "POST", f"{guarded.api}/runs", {"plan": "plans/asks.yaml"}).data["run_id"]
     address = f"{guarded.api}/runs/{name}"
-    awaited(lambda: (_as(guarded, token, "GET", address).data or {}).get("exit_code"))
+    guarded.settled(name, authorization=f"Bearer {token}")
     path.write_text(before.replace("ask: 'Publish it?'", "run: echo unasked"))
     yield address
     path.write_text(before)
