@@ -31,7 +31,12 @@ def empty_database() -> str:
     """The address of a place in which nothing has been made: a schema of its own in a server that all tests share."""
     import psycopg
 
-    address, name = _server(), f"test_{next(_numbers)}"
+    name = f"test_{next(_numbers)}"
+    try:
+        psycopg.connect(_server()).close()
+    except psycopg.OperationalError:  # it was ended since
+        _server.cache_clear()
+    address = _server()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{address}{'&' if '?' in address else '?'}options={quote(f'-csearch_path={name},public')}"
