@@ -287,6 +287,24 @@ def test_a_wait_for_another_writer_can_be_stopped(tmp_path: Path) -> None:
     other.close()
 
 
+def test_to_open_waits_for_a_process_that_has_the_database_to_itself(tmp_path: Path) -> None:
+    with at(tmp_path, "sqlite") as layer:
+        layer.put(Entry("a", 1), "m")
+    other = sqlite3.connect(tmp_path / "state/memory/project.db", isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("UPDATE version SET number = number + 1")
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(True)
+        other.close()
+        return False
+
+    with open_layer("project", {}, Place(str(tmp_path / "state")), stopped=stopped) as opened:
+        assert value(opened, "a") == 1
+    assert asked == [True]
+
+
 def test_a_line_that_a_kill_cut_off_counts_as_not_written(tmp_path: Path) -> None:
     with at(tmp_path, "file") as layer:
         layer.put(Entry("a", 1), "m1")

@@ -105,7 +105,8 @@ class Database:
 
     def _prepare(self) -> None:
         execute = self._connection.execute
-        if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        # the first look waits: another process may open the database for the first time, or close it for the last
+        if self._patiently("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             self._patiently("PRAGMA journal_mode = WAL")
             with self._writing():
                 if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:  # another process may have made them
@@ -124,13 +125,12 @@ class Database:
             except (sqlite3.Error, OSError) as error:
                 raise failed(self._path, error) from error
 
-    def _patiently(self, statement: str) -> None:
+    def _patiently(self, statement: str) -> sqlite3.Cursor:
         """Carry out what has to wait until other processes have written."""
         turn = Turn(self._stopped)
         while True:
             try:
-                self._connection.execute(statement)
-                return
+                return self._connection.execute(statement)
             except sqlite3.OperationalError as error:
                 if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
                     raise
