@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import commands
+import pytest
 
 Json = Any
 
@@ -114,7 +115,9 @@ def awaited(look: Callable[[], Json]) -> Json:
 
 @contextmanager
 def serving(folder: Path, *words: str, **variables: str) -> Iterator[Served]:
-    """Serve the project in a folder, on a free port, as the user of this process with a home of their own."""
+    """Serve the project in a folder, on a free port, as the user of this process with a home of their own; the test is
+    skipped where the extra is not installed."""
+    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
     home = folder.parent / "data"
     path = os.pathsep.join(filter(None, (str(commands.ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path, "XDG_DATA_HOME": str(home), **variables}
