@@ -169,6 +169,8 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
         raise IllegalMove(f"run {event.parent} had ended")
     state.run_id = event.run
     state.params = {**state.params, **event.params}
+    if event.by:
+        state.environment = {**state.environment, "user": event.by}  # who forks a run has started the new one
     state.releases.clear()
     for number in list(state.running):
         task_state = state.tasks[number]

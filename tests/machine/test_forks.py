@@ -25,6 +25,7 @@ from planrunner.machine.events import (
     RunEnded,
     RunForked,
     RunResumed,
+    RunStarted,
     TaskSettled,
 )
 from planrunner.machine.evolve import fold
@@ -187,3 +188,13 @@ def test_checkpoints_are_named_after_task_and_time_and_found_by_either() -> None
     assert "`bundle`" in raised.value.hint
     with pytest.raises(NotFound, match="no checkpoints"):
         find("r", [], "build")
+
+
+def test_the_person_who_forks_a_run_is_the_starter_of_the_new_one() -> None:
+    entries = simulate(World(chain(), TRAITS, 1)).entries
+    told = entries[0].event
+    assert isinstance(told, RunStarted)
+    begun = entries[0]._replace(event=told._replace(environment={**told.environment, "user": "ana"}))
+    fork = Entry(2, begun.at + 1.0, RunForked(NEW, RUN_ID, 1, by="bo"))
+    state = fold(chain(), NEW, [begun, fork])
+    assert state.environment["user"] == "bo"
