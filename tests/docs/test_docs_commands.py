@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from commands import run
 from workbench import ROOT
 
 from planrunner.plan.schema import document_check
@@ -105,14 +106,7 @@ def test_plans_shown_are_sound(place: str, name: str, texts: tuple[str, str], co
 
 def _lint(name: str, text: str, folder: Path) -> list[dict[str, str]]:
     (folder / name).write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "lint", name, "--format", "json"],
-        cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
-    findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+    findings: list[dict[str, str]] = run("lint", name, "--format", "json", folder=folder, env=os.environ).data["findings"]
     return findings
 
 
