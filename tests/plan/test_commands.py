@@ -99,6 +99,18 @@ def test_members_and_items_of_results_are_read_by_paths() -> None:
     ]
 
 
+@pytest.mark.parametrize("given", ["{attempts: 4}", "{attempts: '{{ params.n }}'}"])
+def test_retries_by_default_are_for_the_calls_and_not_for_the_sequence(given: str) -> None:
+    head = f"plan: p\nparams: {{n: 4}}\ndefaults: {{timeout: 1m, retry: {given}}}\ntasks:\n  - id: a\n"
+    whole = loaded(f"{head}    command: noop(1) -> x; noop(x) -> y\n").plan
+    own = loaded(f"{head}    retry: 2\n    command: noop(1) -> x; noop(x) -> y\n").plan
+    assert whole is not None and own is not None
+    assert (whole.tasks[0].retry.attempts, whole.tasks[0].computed) == (1, ())
+    assert own.tasks[0].retry.attempts == 2
+    for call in (*whole.tasks[0].subplan, *own.tasks[0].subplan):
+        assert call.retry.attempts == 4 or [each.name for each in call.computed] == ["retry.attempts"]
+
+
 def test_literals_keep_their_types_and_quantities_their_units() -> None:
     (said,) = calls('noop([1, -2, 1.5, true, null, "a\\n;b", \'c\', 10m, 50MB, $2, 80%, {"k-1": [], x: {}}])')
     assert said.inputs["value"] == [

@@ -237,6 +237,26 @@ def test_defaults_reach_tasks_inside_loops_and_subplans() -> None:
 
 
 @pytest.mark.parametrize(
+    "holder",
+    [
+        "loop: {max: 2, tasks: [{id: x, run: ls}]}",
+        "subplan: [{id: x, run: ls}]",
+        "foreach: [1, 2], subplan: [{id: x, run: ls}]",
+        "subplan: s",
+    ],
+)
+@pytest.mark.parametrize("given", ["{attempts: 4}", "{attempts: '{{ params.n }}'}"])
+def test_retries_by_default_are_for_what_acts_and_not_for_what_holds_it(holder: str, given: str) -> None:
+    head = f"plan: p\nparams: {{n: 4}}\ndefaults: {{timeout: 5m, retry: {given}}}\nsubplans: {{s: {{tasks: [{{id: x, run: ls}}]}}}}\n"
+    (task,) = plan_of(f"{head}tasks:\n  - {{id: a, {holder}}}\n").tasks
+    assert (task.retry, task.computed) == (Retry(), ())
+    (own,) = plan_of(f"{head}tasks:\n  - {{id: a, retry: 2, {holder}}}\n").tasks
+    assert own.retry.attempts == 2
+    for inner in (*task.subplan, *(task.loop.tasks if task.loop else ())):
+        assert inner.retry.attempts == 4 or [each.name for each in inner.computed] == ["retry.attempts"]
+
+
+@pytest.mark.parametrize(
     ("body", "kind"),
     [
         ("gate: approval", "approval"),

@@ -21,8 +21,10 @@ from planrunner.plan.model import Capability, Criterion, Expression, Field, Outp
 Json = Any
 
 
-_OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
-"""Defaults that are meant for the calls, and not for the task that holds them."""
+OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets", "retry")
+"""Defaults that are meant for what acts, and not for a task that holds others."""
+COMPUTED = ("timeout", "retry.attempts")
+"""Those of them that an expression may compute."""
 _HANDED_DOWN = ("env", "cwd", "effect", "on_doubt", "stdout", "shell")
 BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _SCRIPT = Field("run", "string", True)
@@ -47,7 +49,9 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
         return task
     named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
     keys = {key for key, _ in task.spans}
-    reset = {name: Task._field_defaults[name] for name in _OF_ATTEMPTS if name in pending.defaults and name not in keys}
+    reset = {name: Task._field_defaults[name] for name in OF_ATTEMPTS if name in pending.defaults and name not in keys}
+    idle = [name for name in COMPUTED if name.partition(".")[0] not in keys]
+    reset["computed"] = tuple(each for each in task.computed if each.name not in idle)
     files = tuple(artifact for artifact in task.artifacts if artifact.path)
     calls = (*calls[:-1], calls[-1]._replace(artifacts=files)) if files else calls
     return about_lists(task._replace(subplan=calls, outputs=_outputs(task, named), **reset), lowering.lists())

@@ -9,7 +9,7 @@ from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.plan.agents import PLANNING
-from planrunner.plan.commands.lower import BOUND, with_calls
+from planrunner.plan.commands.lower import BOUND, COMPUTED, OF_ATTEMPTS, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
 from planrunner.plan.lower.actions import check_params, linked, params
@@ -28,8 +28,6 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 """The order of edges, whatever the order of the keys."""
-_OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
-"""Defaults that are meant for what acts, and not for a task that holds others."""
 _ACTIONS = ("run", "uses", "command", "agent", "loop", "subplan")
 _START = frozenset({"run", "command", "agent", "loop", "subplan", "rollback"})
 """Keys that may start a program, or tasks that do."""
@@ -146,10 +144,10 @@ def _finish_together(draft: Draft) -> None:
 def _finish_action(draft: Draft) -> None:
     nodes, fields, low = draft.nodes, draft.fields, draft.low
     if not {"loop", "subplan"}.isdisjoint(nodes):
-        for name in _OF_ATTEMPTS:
+        for name in OF_ATTEMPTS:
             if name in draft.defaults and name not in nodes:
                 fields.pop(name, None)
-        _without_computed(draft, "timeout")
+        _without_computed(draft, *COMPUTED)
     if "loop" in nodes:
         fields["loop"] = _loop(draft, nodes["loop"])
     if "subplan" in nodes:
@@ -199,7 +197,7 @@ def _finish_gate(draft: Draft) -> None:
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
             del fields[name]
-    _without_computed(draft, "timeout", "retry.attempts")
+    _without_computed(draft, *COMPUTED)
 
 
 def _without_computed(draft: Draft, *names: str) -> None:
