@@ -171,9 +171,11 @@ _SLACK = 0.03
 
 
 class Descent:
-    """Remembers when attempts lived that ended by themselves: what they left behind was left on purpose."""
+    """Remembers when attempts lived that ended by themselves: what they left behind was left on purpose. What was there
+    before the first attempt (a first process of a container adopts whatever loses its parent) is left alone."""
 
     def __init__(self) -> None:
+        self._began = uptime()
         self._lives: deque[tuple[float, float]] = deque()
         self._forgotten = 0.0
 
@@ -187,7 +189,7 @@ class Descent:
         """Whether only attempts that were ended by force can have started the process; ``going_on`` are the uptimes at
         which those began that go on."""
         born = birth(pid)
-        if born is None or born <= self._forgotten + _SLACK:
+        if born is None or born <= self._began or born <= self._forgotten + _SLACK:
             return False
         if any(began <= born + _SLACK for began in going_on):
             return False
