@@ -6,6 +6,7 @@ from planrunner.escapes import harmless
 from planrunner.machine.names import called_off_inside, label
 from planrunner.machine.state import State
 from planrunner.machine.stops import deadline_text, stop_text
+from planrunner.plan.expressions.tree import paths_of
 from planrunner.source import Source
 from planrunner.views.budget import budget_line, extending
 from planrunner.views.checkpoint import warnings
@@ -28,6 +29,9 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     lines = [summary(terminal, state, run_id)]
     if not is_dry(state):
         lines += _next_steps(terminal, state, run_id)
+    elif decided := _decided_on_paper(state):
+        lines.append(f"  made-up outputs decided in this dry run: {decided}")
+        lines.append(f"  what only a run can tell: {terminal.program} preview PLAN")
     if state.ledger is not None:
         text = budget_line(state, state.ended_at or 0.0)
         lines += [f"  {text}"] if text else []
@@ -44,6 +48,18 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     if state.compensation_log is not None:
         lines += rollback_lines(terminal, state)
     return lines
+
+
+def _decided_on_paper(state: State) -> str:
+    """The tasks that a dry run took up or left out by outputs, all of which it assumed; empty where there are none."""
+    names = []
+    for number, task in enumerate(state.specs):
+        whens = [edge.condition for edge in task.edges]
+        read = [task.when, task.join.expression, task.loop.until if task.loop is not None else None, *whens]
+        paths = [path for each in read if each is not None for path in paths_of(each.tree)]
+        if state.tasks[number].status != "pending" and any("outputs" in path for path in paths):
+            names.append(f"`{label(state, number)}`")
+    return listed(names)
 
 
 def _called_off(state: State) -> list[str]:

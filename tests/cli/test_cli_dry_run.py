@@ -52,3 +52,25 @@ def test_a_dry_run_that_fails_names_no_command_for_a_run_that_is_not_kept(tmp_pa
     assert not [
         word for word in ("logs", "why 20", "resume", "retry") if f"planrunner --state state {word}" in done.stderr
     ]
+
+
+GUESSED = """
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: find, run: "echo 'hosts=[]' >> $PLANRUNNER_OUTPUT", outputs: {hosts: list}}
+  - {id: many, needs: [find], when: "len(tasks.find.outputs.hosts) > 2", foreach: tasks.find.outputs.hosts, run: "echo {{ item }}"}
+  - {id: few, needs: [find], when: "len(tasks.find.outputs.hosts) <= 2", run: echo few}
+  - {id: always, needs: [find], run: echo always}
+"""
+
+
+def test_what_made_up_outputs_decided_is_told(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(GUESSED)
+    said = planrunner(tmp_path, "--state", "state", "exec", "g.yaml", "--dry-run").stderr
+    assert "many completed in 0ms, 3 items" in said  # as many as the first comparison wants
+    assert "few skipped" in said
+    assert "made-up outputs decided in this dry run: `many`, `few`\n" in said
+    assert "planrunner --state state preview PLAN" in said
+    assert "made-up" not in ran(tmp_path, "--dry-run").stderr
+    assert "made-up" not in planrunner(tmp_path, "--state", "state", "exec", "g.yaml").stderr

@@ -66,7 +66,9 @@ def test_an_attempt_that_ended_before_left_nothing_of_what_came_later(found: Des
     process.wait()
 
 
-def test_what_is_forgotten_spares_whoever_lived_then(found: Descent, orphan: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_forgotten_spares_whoever_lived_then(
+    found: Descent, orphan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(orphans, "_KEPT", 1)
     found.ended_well(uptime() - 10)
     found.ended_well(uptime() + 10)

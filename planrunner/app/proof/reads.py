@@ -25,15 +25,19 @@ MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMERIC = frozenset(["int", "float", "round", "abs"])
 _OF_ITEMS = frozenset(["first", "last", "min", "max"])
 _HANDED_ON = _OF_ITEMS | {"sort", "unique", "reverse", "list", "default"}
-_DEEPEST = 32
+_LENGTHS = frozenset(["len", "length", "count"])
+_DEEPEST, _MOST = 32, 100
+"""How deep an assumed value goes, and how many items it has."""
 
 
 class Shape:
-    """What is read of one value: members by name, items of a list, and a value that a comparison is glad of."""
+    """What is read of one value: members by name, items of a list and how many a comparison is glad of, and a value
+    that one is glad of."""
 
-    __slots__ = ("fields", "item", "sample")
+    __slots__ = ("count", "fields", "item", "sample")
 
     def __init__(self) -> None:
+        self.count = 2
         self.fields: dict[str, Shape] = {}
         self.item: Shape | None = None
         self.sample: Json = None
@@ -59,7 +63,7 @@ class Shape:
         if level < _DEEPEST and self.fields:
             return {name: shape.value(f"{label}.{name}", level + 1) for name, shape in self.fields.items()}
         if level < _DEEPEST and self.item is not None:
-            return [self.item.value(f"{label} {number}", level + 1) for number in (1, 2)]
+            return [self.item.value(f"{label} {number}", level + 1) for number in range(1, self.count + 1)]
         return f"<{label}>" if self.sample is None else self.sample
 
 
@@ -298,10 +302,18 @@ class _Reader:
         if left[0] == "const":
             operator, left, right = MIRRORED.get(operator, operator), right, left
         shape = self._shape(left)
-        if shape is not None and right[0] == "const" and operator in ("==", "!=", "<", "<=", ">", ">="):
+        if left[0] == "call" and left[3] in _LENGTHS and left[4] and right[0] == "const":
+            self._counted(self._shape(left[4][0]), beside(right[3], operator))
+        elif shape is not None and right[0] == "const" and operator in ("==", "!=", "<", "<=", ">", ">="):
             shape.suggest(beside(right[3], operator))
         elif shape is not None and operator == "in" and right[0] == "list" and right[3] and right[3][0][0] == "const":
             shape.suggest(right[3][0][3])
+
+    def _counted(self, shape: Shape | None, wanted: Json) -> None:
+        """A length that something is compared with; the first that is not the usual one counts."""
+        if shape is not None and type(wanted) is int and 0 <= wanted <= _MOST and shape.count == 2:
+            shape.each()
+            shape.count = wanted
 
     def _computed(self, shape: Shape | None, other: Tree) -> None:
         if shape is not None and other[0] == "list":
@@ -352,7 +364,10 @@ def fitting(schema: Json, label: str, read: Shape, level: int = 0) -> Json:
         }
         return {**(read.value(label) if read.fields else {}), **members}
     if kind == "array":
-        return [fitting(schema.get("items"), f"{label} {number}", read.each(), level + 1) for number in (1, 2)]
+        return [
+            fitting(schema.get("items"), f"{label} {number}", read.each(), level + 1)
+            for number in range(1, read.count + 1)
+        ]
     if kind in ("integer", "number"):
         asked = isinstance(read.sample, (int, float)) and not isinstance(read.sample, bool)
         return read.sample if asked else schema.get("minimum", 0)
