@@ -20,7 +20,7 @@ from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger
 from planrunner.machine.names import agent_of
 from planrunner.machine.state import State, Trait
 from planrunner.plan.agents import REFLECTION
-from planrunner.plan.model import Budgets
+from planrunner.plan.model import Budgets, Task
 from planrunner.plan.tasks import tells_usage
 
 Json = Any
@@ -145,7 +145,8 @@ def need(state: State, number: int) -> dict[str, int] | str:
     holds for it, which has no bound.
 
     The task's own budgets bound all its attempts together. An attempt of an item of a fan-out may use an equal share of
-    that of the fan-out, one that tries it again what is left where that is less.
+    that of the fan-out, one that tries it again what is left where that is less. A judge of the task comes after it and
+    keeps its part, where there is more than that.
     """
     task, ledger = state.specs[number], read_ledger(state)
     spends = state.trait(task).spends
@@ -159,7 +160,8 @@ def need(state: State, number: int) -> dict[str, int] | str:
         if own is None and what in _TOLD and is_reflection(state, number):
             own = left = _part(state, number, what)
         if own is not None and left is not None:
-            amounts[what] = left if left > 0 else int(own > 0)
+            kept = _judgement(state, task, what)
+            amounts[what] = (left - kept if left > kept else left) if left > 0 else int(own > 0)
         elif what in spends:
             if what == "calls":  # all that are left around it and not reserved; one without a limit
                 calls = {scope: limit_of(state, scope, what) for scope in chain(state, number) if REST in spends}
@@ -168,6 +170,14 @@ def need(state: State, number: int) -> dict[str, int] | str:
             elif is_limited(state, number, what):
                 return what
     return amounts
+
+
+def _judgement(state: State, task: Task, what: str) -> int:
+    """What of a limit of a task is left to the judge of its criteria in plain words."""
+    if state.edition < 10 or not state.environment.get("judge"):
+        return 0
+    in_words = any(each.expression is None for each in (*task.expect, *task.postconditions))
+    return (units(what, (state.environment.get("judging") or {}).get(what)) or 0) if in_words else 0
 
 
 def is_reflection(state: State, number: int) -> bool:

@@ -193,6 +193,24 @@ class TestMoney:
         assert done.data["budget"]["tokens"]["used"] == 5000
         assert done.data["budget"]["cost"]["used"] == pytest.approx(0.1)
 
+    @pytest.mark.parametrize("keys", ["", "retry: 2\n    "])
+    def test_a_script_that_tells_nothing_leaves_the_judge_its_part_of_the_budget_of_the_task(
+        self, judged: Any, peer: Peer, keys: str
+    ) -> None:
+        write(judged, f"{keys}budgets: {{cost: $0.25, calls: 3}}")
+        done = judged("exec", "p.yaml", "--json")
+        assert done.code == 0, judged("gates", "last").out
+        (started, *_) = events(judged, "attempt_started")
+        assert started["reserved"] == {"cost": 0.15, "calls": 1}
+        assert judged("replay", "last").code == 0
+
+    def test_where_the_budget_of_the_task_is_not_more_than_the_part_of_the_judge_people_are_asked(
+        self, judged: Any, peer: Peer
+    ) -> None:
+        write(judged, "budgets: {cost: $0.10}")
+        assert judged("exec", "p.yaml").code == 8
+        assert "the judge was not asked" in judged("gates", "last").out
+
     @pytest.mark.parametrize("budgets", ["budgets: {cost: $0.05}", "budgets: {tokens: 4k}", "budgets: {calls: 1}"])
     def test_where_a_budget_leaves_no_room_for_it_the_judge_is_not_asked(
         self, judged: Any, peer: Peer, budgets: str
