@@ -139,6 +139,7 @@ RULES: dict[str, Rule] = _rules(
         "error",
         "a `#!` line that names another interpreter than the one that runs the script",
     ),
+    ("PLAN224", "key-in-the-text", "warning", "a key that is written out in the text of the plan"),
     ("PLAN231", "unknown-hypothesis", "error", "evidence about a hypothesis that the plan does not declare"),
     ("PLAN232", "no-evidence", "warning", "a hypothesis without evidence from any task"),
     ("PLAN233", "confidence-too-early", "warning", "a confidence may be read before any evidence"),

@@ -16,6 +16,7 @@ from planrunner.plan.templates import references
 from planrunner.source import Span
 
 CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")
+LITERAL_CODES = ("PLAN224",)
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -140,3 +141,58 @@ def _written(variable: str, name: str, place: Span) -> Diagnostic:
         return Diagnostic("PLAN822", message, place, help=help_)
     message = f"`env.{variable}` is the secret `{name}`, which templates cannot read"
     return Diagnostic("PLAN822", message, place, help=f"declare `secrets: [{name}]` and let the program read it")
+
+
+_KEYS = (
+    r"sk-(?:proj|ant|svcacct|or)-[\w-]{20,}",
+    r"sk-[A-Za-z0-9]{40,}",
+    r"gh[pousr]_[A-Za-z0-9]{36,}",
+    r"github_pat_\w{40,}",
+    r"glpat-[\w-]{20,}",
+    r"A[KS]IA[A-Z0-9]{16}",
+    r"AIza[\w-]{35}",
+    r"xox[abeprs]-[A-Za-z0-9-]{20,}",
+    r"hf_[A-Za-z0-9]{30,}",
+    r"npm_[A-Za-z0-9]{36}",
+    r"pypi-AgE[\w-]{40,}",
+    r"[rs]k_live_[A-Za-z0-9]{20,}",
+    r"dop_v1_[a-f0-9]{64}",
+    r"SG\.[\w-]{20,}\.[\w-]{40,}",
+)
+"""How keys of well-known services look."""
+_NAMED = (
+    r"(?<!public)(?<!PUBLIC)(?<!public[_-])(?<!PUBLIC[_-])"
+    r"(?i:key|token|secret|password|passwd)[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9+/]{24,100}={0,2})(?![\w{(.$/-])"
+)
+"""What is given to a name of a secret as one long word."""
+_BEGINS = ("sk-", "gh", "glpat-", "AKIA", "ASIA", "AIza", "xox", "hf_", "npm_", "pypi-", "k_live_", "dop_v1_", "SG.")
+_PRIVATE = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
+_LEAST = 8
+"""Different signs in a key; one with fewer, such as ``ghp_xxxx``, stands for a key."""
+
+
+def check_literal(view: PlanView) -> Iterable[Diagnostic]:
+    """Keys that are written out in the text of the plan."""
+    return _written_out(view.source.text) if view.whole else ()
+
+
+def _written_out(text: str) -> Iterator[Diagnostic]:
+    found = {}
+    if any(begin in text for begin in _BEGINS):
+        found = {each.span(): each[0] for each in re.finditer(rf"(?<![\w-])(?:{'|'.join(_KEYS)})(?![\w-])", text)}
+    found |= {each.span(1): each[1] for each in re.finditer(_NAMED, text) if _is_random(each[1])}
+    for (start, end), word in sorted(found.items()):
+        if len(set(word)) > _LEAST and "example" not in word.lower():
+            yield _key_at(Span(start, end))
+    for each in re.finditer(_PRIVATE, text):
+        yield _key_at(Span(*each.span()))
+
+
+def _is_random(word: str) -> bool:
+    """Whether a word looks drawn: no name, path or number has capitals, small letters and four digits in one."""
+    return len(re.findall(r"\d", word)) > 3 and re.search("[a-z]", word) is not None and bool(re.search("[A-Z]", word))
+
+
+def _key_at(span: Span) -> Diagnostic:
+    message = "a key is written out here: everyone who reads the plan, its history or its runs can read it"
+    return Diagnostic("PLAN224", message, span, help=f"{_example('NAME')}, write `secrets: [NAME]`, and renew the key")

@@ -97,6 +97,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (policy.ENTRY_CODES, policy.check_entries),
     (taint.CODES, taint.check),
     (secrets.CODES, secrets.check),
+    (secrets.LITERAL_CODES, secrets.check_literal),
     (sessions.CODES, sessions.check),
 )
 _NOTHING = Project()

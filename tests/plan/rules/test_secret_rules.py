@@ -8,7 +8,7 @@ from planrunner.plan.load import load
 from planrunner.plan.rules.view import Project
 from planrunner.plan.shell.commands import passed_on
 from planrunner.plugins.registry import Registry
-from planrunner.source import Source
+from planrunner.source import Source, notation_of
 
 KNOWN = {"registry": "NPM_TOKEN", "deploy-key": "", "forge": "FORGE_TOKEN"}
 
@@ -105,3 +105,66 @@ def test_a_variable_that_settings_name_for_a_secret_is_not_read_by_a_template(us
     (found,) = [each for each in findings if each.severity == "error"]
     assert (found.code, text[found.span.start : found.span.end]) == ("PLAN822", "env.MODEL_KEY")
     assert "env_var: MODEL_KEY" in found.help
+
+
+def keys_in(text: str, name: str = "p.yaml") -> list[str]:
+    found = load(Source(text, name, notation_of(name)), Registry()).findings
+    return [text[each.span.start : each.span.end] for each in found if each.code == "PLAN224"]
+
+
+GIVEN_OUT = [
+    "sk-" + "proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34",
+    "gh" + "p_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R",
+    "glpat-" + "x7Qm2Zt9Lk4Vb8Np1Rw5",
+    "AKIA" + "Q7XZ2M9PLK4VB8NW",
+]
+
+
+@pytest.mark.parametrize("key", GIVEN_OUT)
+@pytest.mark.parametrize(
+    "task",
+    [
+        "run: x, env: {{A: '{0}'}}",
+        "run: 'curl -H \"a: Bearer {0}\" u'",
+        "uses: http.get, with: {{url: u, headers: {{X: {0}}}}}",
+    ],
+)
+def test_a_key_that_is_written_out_is_found_at_its_place(key: str, task: str) -> None:
+    text = f"plan: p\nparams: {{n: 1}}\ntasks:\n  - {{id: a, timeout: 1m, {task.format(key)}}}\n"
+    assert keys_in(text) == [key]
+
+
+def test_a_key_is_found_once_wherever_it_stands() -> None:
+    key = GIVEN_OUT[0]
+    inner = f"{{id: b, run: x, env: {{API_KEY: {key}}}}}"
+    text = (
+        "plan: p\ndefaults: {timeout: 1m}\n"
+        f"subplans: {{s: {{tasks: [{inner}]}}}}\ntasks:\n"
+        f"  - {{id: a, loop: {{max: 2, tasks: [{inner}]}}}}\n  - {{id: c, foreach: [1], subplan: [{inner}]}}\n"
+        f"  - {{id: d, subplan: s}}\nparams: {{k: {{default: {key}}}}}\n"
+    )
+    assert keys_in(text) == [key] * 4
+    assert keys_in(f"plan p\n\ntask a\n  run: x\n  env: {{TOKEN: {key}}}\n", "p.plan") == [key]
+    word = "qT7vB2mZ9xK4pL1sW8dR3nY6"
+    assert keys_in(f"plan: p\ntasks: [{{id: a, run: x, env: {{API_KEY: {word}}}}}]\n") == [word]
+    assert keys_in("plan: p\ntasks: [{id: a, run: 'echo -----BEGIN RSA PRIVATE KEY-----'}]\n")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "API_KEY: sk-...",
+        "API_KEY: 'sk-proj-xxxxxxxxxxxxxxxxxxxxxxxxxxxx'",
+        "TOKEN: '{{ params.token }}'",
+        "TOKEN: $GITHUB_TOKEN",
+        "KEY: AKIAIOSFODNN7EXAMPLE",
+        "PASSWORD: postgres",
+        "KEY: /etc/ssl/private/Server01Certificate2024.pem",
+        "TOKEN: a-long-name-of-a-thing-with-2024-10-11-in-it",
+        "KEY: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "PUBLIC_KEY: qT7vB2mZ9xK4pL1sW8dR3nY6",
+        "X: task-desk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34",
+    ],
+)
+def test_what_is_not_a_key_is_let_be(value: str) -> None:
+    assert keys_in(f"plan: p\ntasks: [{{id: a, run: x, env: {{{value}}}}}]\n") == []
