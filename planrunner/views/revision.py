@@ -26,7 +26,8 @@ class Revision(NamedTuple):
     those that run again, ``perhaps`` those that are compared at their turn, ``new`` and ``gone`` those that one of the
     plans has not; of the latter ``owing`` is still to be undone by a rollback. ``asked_again`` are gates;
     ``asks_again`` says of gates whose approvals are void why they are. ``overruled`` are gates that are taken away, or
-    that tasks do not wait for any more, with what is done to them."""
+    that tasks do not wait for any more, with what is done to them. ``stopped`` hold others, are under way and begin
+    again: what they hold is cancelled."""
 
     run_id: str
     plan: str
@@ -47,6 +48,7 @@ class Revision(NamedTuple):
     asked_again: tuple[str, ...] = ()
     asks_again: tuple[tuple[str, str], ...] = ()
     overruled: tuple[tuple[str, str], ...] = ()
+    stopped: tuple[str, ...] = ()
 
 
 class Proposal(NamedTuple):
@@ -122,6 +124,8 @@ def revision_lines(terminal: Terminal, made: Revision) -> list[str]:
     ):
         if names:
             lines.append(f"  {plural(len(names), 'task')} {_many(words, len(names))}: {harmless(listed(names))}")
+    what = "what it holds is cancelled, votes and rounds included"
+    lines += [harmless(f"  {name} starts over: {what}") for name in made.stopped]
     lines += [harmless(f"  {gate} asks again: {why}") for gate, why in made.asks_again]
     lines += [harmless(f"  without {gate}: {what}") for gate, what in made.overruled]
     if made.owing:
@@ -191,6 +195,7 @@ def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
         "kept": list(made.kept),
         "again": list(made.again),
         "perhaps": list(made.perhaps),
+        "stopped": list(made.stopped),
         "new": list(made.new),
         "asked_again": list(made.asked_again),
         "asks_again": [{"gate": gate, "reason": why} for gate, why in made.asks_again],

@@ -549,3 +549,26 @@ def test_a_variable_that_was_not_set_is_taken_in_without_a_change_of_the_plan(ru
     assert run("retry", "last", "--plan", "p.yaml", STAGE="prod").code == 0
     assert did(tmp_path) == ["prod"]
     assert replays(run)
+
+
+LOOP = """
+plan: lp
+defaults: {timeout: 1m}
+tasks:
+  - id: l
+    loop: {max: 3, until: tasks.g.outputs.n > 5, tasks: [{id: g, gate: approval, ask: go, form: {n: {type: int, default: 1}}}]}
+  - {id: e, needs: [l], run: echo e}
+"""
+
+
+def test_a_loop_under_way_that_changed_is_told_to_start_over(run, plan, tmp_path):
+    assert run("exec", plan(LOOP)).code == 8
+    plan(LOOP.replace("max: 3", "max: 4"))
+    said = run("revise", "last", "p.yaml", "--preview").out
+    assert "2 tasks run again: l, e\n" in said
+    assert "l starts over: what it holds is cancelled, votes and rounds included" in said
+    found = json.loads(run("revise", "last", "p.yaml", "--preview", "--json").out)
+    assert (found["stopped"], found["again"], found["perhaps"]) == (["l"], ["l", "e"], [])
+    assert run("revise", "last", "p.yaml", "--reason", "longer").code == 0
+    assert run("resume", "last").code == 8
+    assert "round 1 of 4" in run("show", "last").out

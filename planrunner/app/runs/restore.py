@@ -22,6 +22,8 @@ from planrunner.files.walk import FileState
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, CheckpointTaken, Entry, TaskSettled
 from planrunner.plan.model import Plan
+from planrunner.plan.names import is_listed
+from planrunner.safety.project import FILE
 
 Json = Any
 
@@ -95,7 +97,9 @@ def rewind(plan: Plan, entries: Sequence[Entry], taken: int, directory: str, sta
             wanted.pop(path, None)
     with Beneath(root) as tree:
         steps = [_compared(store, tree, path, state) for path, state in wanted.items()]
-    steps += [Step(path, "removed") for path in _came_since(present, wanted, set(artifacts), root)]
+    theirs = [path for path in present.found if path not in wanted and path not in artifacts and _is_theirs(root, path)]
+    steps += [Step(path, f"{'settings' if _is_settings(path) else 'a plan'} made since") for path in theirs]
+    steps += [Step(path, "removed") for path in _came_since(present, wanted, set(artifacts), root, theirs)]
     steps += [
         Step(path, file.how, FileState("artifact", sha256=file.sha256, target=file.target))
         for path, file in artifacts.items()
@@ -109,9 +113,21 @@ def _covers(layer: Layer, path: str, present: Listing) -> bool:
     return any(fits(path, pattern) for pattern in patterns) if patterns else not present.is_ignored(path)
 
 
-def _came_since(present: Listing, wanted: dict[str, FileState], artifacts: set[str], root: str) -> list[str]:
-    """What is to be removed. What could not be read stays, and so do repositories of their own and what git ignores."""
-    spared = [path for path, state in wanted.items() if state.kind == "unread"] + list(present.unread)
+def _is_theirs(root: str, path: str) -> bool:
+    """Whether people write a file for planrunner, rather than a task as its result: a plan or settings."""
+    return _is_settings(path) or is_listed(root, os.path.join(root, path))
+
+
+def _is_settings(path: str) -> bool:
+    return path == FILE
+
+
+def _came_since(
+    present: Listing, wanted: dict[str, FileState], artifacts: set[str], root: str, theirs: Sequence[str]
+) -> list[str]:
+    """What is to be removed. What could not be read stays, and so do repositories of their own, what git ignores, and
+    what people write (``theirs``)."""
+    spared = [path for path, state in wanted.items() if state.kind == "unread"] + list(present.unread) + list(theirs)
     spared += [
         path for path in present.found if path not in wanted and os.path.lexists(os.path.join(root, path, ".git"))
     ]

@@ -430,7 +430,9 @@ def _told(
         assert after.compensation_log is not None
         number = after.compensation_log.steps[position].number
         owing |= {number, *owners(after, number)}
+    over = {after.index[name] for name in event.stopped if name in after.index}
     again = [number for number in which.again if after.specs[number].gate is None]
+    surely = {*again, *which.surely, *(over & touched)}
     return Revision(
         state.run_id,
         before.id,
@@ -447,10 +449,11 @@ def _told(
             if state.params.get(name) != event.params.get(name)
         ),
         names(kept),
-        names(sorted((*again, *which.surely))),
-        names(number for number in which.perhaps if number not in which.surely),
+        names(sorted(surely)),
+        names(number for number in which.perhaps if number not in surely),
         names(which.new),
         names(lost),
         names(number for number in lost if number in owing),
         names(number for number in which.again if after.specs[number].gate is not None),
+        stopped=names(sorted(over)),
     )

@@ -153,17 +153,25 @@ def _held_to(view: PlanView, task: Task, allowed: list[str]) -> Iterator[Diagnos
         yield without_effect(what, find_word(view, task, name, "capabilities"), instead)
     if len(unknown) == len(allowed):
         return
-    for used in dict.fromkeys(_used(task)):
+    for used, (where, by) in _used(task).items():
         if not any(_means(name, used) for name in allowed):
-            message = f"`{task.id}` uses `{used}`, but its `capabilities` allow only {names(allowed)}"
-            span = span_of(task, "uses", "run", "command", "capabilities")
-            yield Diagnostic("PLAN009", message, span, help=f"add `{used}` to `capabilities`, or use one of them")
+            of_it = f"the `rollback` of `{where.id}`" if by == "rollback" else f"`{where.id}`"
+            held = "its `capabilities`" if where is task else f"the `capabilities` of `{task.id}`"
+            message = f"{of_it} uses `{used}`, but {held} allow only {names(allowed)}"
+            keys = ["rollback"] if by and where is task else ["uses", "run", "command", "capabilities"]
+            place = span_of(task, *keys)  # what is inside may stand in another file
+            yield Diagnostic("PLAN009", message, place, help=f"add `{used}` to `capabilities`, or use one of them")
 
 
-def _used(task: Task) -> Iterator[str]:
-    """What the task and those inside it call, what undoes them included."""
+def _used(task: Task) -> dict[str, tuple[Task, str]]:
+    """What the task and those inside it call, what undoes them included: each with the first task that does and
+    whether its ``rollback`` does."""
+    found: dict[str, tuple[Task, str]] = {}
     for each in every((task,)):
-        yield from (action.uses for action in (each, each.rollback) if action is not None and action.uses)
+        for action, by in ((each, ""), (each.rollback, "rollback")):
+            if action is not None and action.uses:
+                found.setdefault(action.uses, (each, by))
+    return found
 
 
 def _means(allowed: str, name: str) -> bool:

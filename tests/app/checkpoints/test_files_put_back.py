@@ -218,6 +218,18 @@ def test_programs_are_told_every_path_and_how_many_changed(project: Project) -> 
     assert (again["written"], again["removed"], again["paths"]) == (0, 0, [])
 
 
+def test_plans_and_settings_that_people_wrote_since_stay(project: Project) -> None:
+    project.plan(*TWO)
+    project.run("exec", "plan.json")
+    (project.folder / "plans").mkdir()
+    fix = project.folder / "plans" / "fix.yaml"
+    fix.write_text("plan: fix\ntasks: [{id: a, run: 'true', timeout: 1m}]\n")
+    (project.folder / "plans" / "notes.txt").write_text("made by a task\n")
+    done = project.run("fork", "last", "--from", "one", "--restore-files", "--yes")
+    assert fix.exists() and not (project.folder / "plans" / "notes.txt").exists()
+    assert "leave out plans/fix.yaml: a plan made since" in done.err.splitlines()
+
+
 def test_many_paths_are_counted_rather_than_listed(project: Project) -> None:
     project.plan(
         {"id": "one", "run": "for i in $(seq 60); do echo 1 > f$i; done", "checkpoint": True},
