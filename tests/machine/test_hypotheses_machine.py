@@ -55,6 +55,19 @@ def test_what_supports_multiplies_the_odds_and_what_refutes_divides_them() -> No
     assert (confidence(ran), known(ran.state)["race"].status) == (0.032, "refuted")
 
 
+@pytest.mark.parametrize("prior", ["10%", "20%", "50%", "90%"])
+@pytest.mark.parametrize("weighed", [False, True])
+def test_a_prior_alone_settles_nothing(prior: str, weighed: bool) -> None:
+    neutral = {"hypothesis": "race", "supports": "exit_code == 3", "refutes": "exit_code == 4"}
+    tasks = [measure("measure", neutral)] if weighed else [{"id": "a", "run": "work"}]
+    told = workbench.working_plan(*tasks, hypotheses={"race": {"prior": prior}})
+    ran = rehearse(told, {"measure": [GOOD]})
+    assert known(ran.state)["race"].status == "open"
+    assert TaskScope(ran.state, 0).resolve("hypotheses").resolve("race")["status"] == "open"
+    ran.state.edition = 9
+    assert known(ran.state)["race"].status == {"90%": "supported", "50%": "open"}.get(prior, "refuted")
+
+
 def test_evidence_that_does_neither_is_neutral_and_says_why() -> None:
     said = {"hypothesis": "race", "supports": "exit_code == 3", "refutes": "outputs.lost > 1"}
     ran = rehearse(plan(measure("measure", said)))
