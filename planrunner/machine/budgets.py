@@ -164,9 +164,11 @@ def need(state: State, number: int) -> dict[str, int] | str:
             amounts[what] = (left - kept if left > kept else left) if left > 0 else int(own > 0)
         elif what in spends:
             if what == "calls":  # all that are left around it and not reserved; one without a limit
-                calls = {scope: limit_of(state, scope, what) for scope in chain(state, number) if REST in spends}
+                again = is_reflection(state, number)  # it asks again after an answer that cannot be read
+                asks = chain(state, number) if again or REST in spends else []
+                calls = {scope: limit_of(state, scope, what) for scope in asks}
                 free = [limit - ledger.read(scope).taken(what) for scope, limit in calls.items() if limit is not None]
-                amounts[what] = max(min(free, default=1), 1)
+                amounts[what] = max(min([*free, 2]) if again else min(free, default=1), 1)
             elif is_limited(state, number, what):
                 return what
     return amounts

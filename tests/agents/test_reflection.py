@@ -140,3 +140,12 @@ def test_a_reflection_has_the_default_budgets_and_names_its_own_where_they_are_t
     told = bench.run(LIMITED.replace("timeout", "budgets: {tokens: 20k, calls: 1}, timeout"), reflect=True)
     assert told["tasks"]["reflection"]["budget"]["tokens"]["limit"] == 20_000
     assert "set `reflect: {budgets: {calls: 2}}`" in told["tasks"]["reflection"]["detail"]
+
+
+def test_a_reflection_asks_once_more_after_an_answer_that_cannot_be_read(make: Make) -> None:
+    bench = make(["nonsense", review(), "nonsense", review()])
+    told = bench.run(LIMITED, reflect=True)
+    assert (told["tasks"]["reflection"]["status"], len(bench.model.heard)) == ("completed", 2)
+    told = bench.run(LIMITED.replace("tokens: 100k", "calls: 1"), reflect=True)
+    assert (told["status"], told["tasks"]["reflection"]["failure"]) == ("completed", "schema")
+    assert len(bench.model.heard) == 3
