@@ -154,14 +154,18 @@ def _captured(
     return answer._replace(files=({"before": result.outputs},))
 
 
+_PASSING = ("transient", "timeout")
+
+
 def _noted(
     binding: Binding, call: Call, serve: Callable[[Call], AttemptServices], stopped: Callable[[], bool]
 ) -> Result:
-    """What the capability notes; a failure that may pass is tried again as the task would be."""
+    """What the capability notes; a failure that may pass is tried again as the task would be, any other one is not: the
+    same look would come to the same."""
     context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
     for tries in count(1):
         result = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
-        if not isinstance(result, Outcome) or not result.failure or stopped():
+        if not isinstance(result, Outcome) or result.failure not in _PASSING or stopped():
             return result
         policy = retry_policy(call.task.retry, result, tries, result.failure)
         if policy is None:

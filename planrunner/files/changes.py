@@ -53,7 +53,7 @@ def fits(now: FileState | None, wanted: FileState | None) -> bool:
     return now == wanted or (now.kind == wanted.kind == "folder" and wanted.mode == AS_IT_COMES)
 
 
-def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: true` makes it") -> list[Change]:
+def ways(tree: Beneath, parts: list[str], create: bool) -> list[Change]:
     """The folders that have to be made for what is to stand at the end of the steps. Raises Failure where they are
     missing and may not be made, policy where a link or a file is in the way."""
     missing: list[Change] = []
@@ -68,7 +68,8 @@ def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: t
             break
         missing.insert(0, Change(path, None, WAY, way=True))
     if missing and not create:
-        raise Failure(f"{'/'.join(parts)} cannot be written: folder `{'/'.join(parts[:-1])}` does not exist; {hint}")
+        folder = "/".join(parts[:-1])
+        raise Failure(f"folder `{folder}` does not exist for {'/'.join(parts)}; `parents: true` makes it")
     return missing
 
 

@@ -67,7 +67,7 @@ def test_an_input_of_another_kind_is_named(desk: Desk, verb: str, inputs: dict[s
 
 
 def test_a_missing_folder_is_named_with_the_way_to_make_it(desk: Desk) -> None:
-    with pytest.raises(Failure, match="a/b/c cannot be written: folder `a/b` does not exist; `parents: true` makes it"):
+    with pytest.raises(Failure, match="folder `a/b` does not exist for a/b/c; `parents: true` makes it"):
         desk.fresh("write", path="a/b/c", content="x")
 
 

@@ -399,6 +399,44 @@ class TestTakingBack:
                 declared.undo(project.context(), before, told)
         assert (project.path / "x").read_text() == "mine"
 
+    @pytest.mark.parametrize("foreign", [False, True])
+    def test_folders_that_were_made_go_again_unless_they_hold_something(self, project: Project, foreign: bool) -> None:
+        declared = self._parts()
+        before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="a/b/x", parents=True)
+        with Peer(Files()) as peer:
+            ended = download(project, peer.url, path="a/b/x", parents=True)
+        assert (project.path / "a/b/x").read_bytes() == BODY
+        if foreign:
+            (project.path / "a/mine").write_text("mine")
+        assert [declared.undo(project.context(), before, ended.outputs)["changed"] for _ in range(2)] == [True, False]
+        left = sorted(str(path.relative_to(project.path)) for path in project.path.rglob("*") if path.name != "planrunner.yaml")
+        assert left == (["a", "a/mine"] if foreign else [])
+
+    def test_what_a_kill_left_above_a_folder_that_was_still_to_be_made_is_removed(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        declared = self._parts()
+        before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="a/x", parents=True)
+
+        def killed(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with Peer(Files()) as peer, monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(staged, "_put", killed)
+            patched.setattr(staged, "back", lambda *_: None)
+            load(TARGETS["http.download"])(project.context(), url=peer.url, path="a/x", parents=True)
+        assert len(os.listdir(project.path)) == 2
+        declared.undo(project.context(), before, None)
+        assert os.listdir(project.path) == ["planrunner.yaml"]
+
+    def test_a_missing_folder_leaves_nothing_to_capture_and_fails_the_attempt(self, project: Project) -> None:
+        declared = self._parts()
+        before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="a/x")
+        assert before["stood"] is None
+        ended = download(project, "http://127.0.0.1:1/", path="a/x")
+        assert (ended.failure, ended.message) == ("logic", "folder `a` does not exist for a/x; `parents: true` makes it")
+        assert declared.undo(project.context(), before, None) == {"changed": False}
+
     def test_the_preview_says_what_goes_where(self, project: Project) -> None:
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip?k=1", path="x", sha256="a")
         assert shown.summary == "would download http://127.0.0.1:1/d/f.zip to x"
@@ -414,7 +452,7 @@ class TestTakingBack:
         ({"sha256": 5}, "`sha256` must be 64 hexadecimal digits"),
         ({"path": 5}, "`path` must be text"),
         ({"artifact": ["a"]}, "`artifact` must be text"),
-        ({"path": "no/such/x"}, "folder `no/such` does not exist; create it first (files.mkdir"),
+        ({"path": "no/such/x"}, "folder `no/such` does not exist for no/such/x; `parents: true` makes it"),
     ],
 )
 def test_inputs_are_looked_at_before_anything_is_sent(project: Project, inputs: dict[str, Any], message: str) -> None:

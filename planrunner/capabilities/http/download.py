@@ -27,7 +27,7 @@ from planrunner.fileio import replace_file
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Change, stepped, ways
 from planrunner.files.staged import perform
-from planrunner.files.walk import FileState, state_from, state_of
+from planrunner.files.walk import FileState, entries, state_at, state_from, state_of
 
 FOLDER = "http-downloads"
 
@@ -291,14 +291,19 @@ def total_of(headers: Any) -> int:
 
 
 def state_there(context: Context, path: str) -> FileState | None:
-    """The file at a path, None where it does not exist. Raises Failure for what is not a file, or cannot be
-    one; policy for a link, and for a path that plans do not write to."""
+    """The file at a path, None where it or its folder does not exist. Raises Failure for what is not a file, or cannot
+    be one; policy for a link, and for a path that plans do not write to."""
     with open_tree(context) as tree:
         return _state_there(tree, path)
 
 
 def put(
-    context: Context, path: str, wanted: FileState | None, source: Callable[[], Iterable[bytes]] | None, mark: str
+    context: Context,
+    path: str,
+    wanted: FileState | None,
+    source: Callable[[], Iterable[bytes]] | None,
+    mark: str,
+    parents: bool = False,
 ) -> None:
     """Have ``wanted`` stand at a path, with the bytes of ``source``, or nothing. Readers see the one or the other.
 
@@ -306,26 +311,42 @@ def put(
     Failure where it cannot be done, also because another process changes the file at the same time.
     """
     with open_tree(context) as tree:
-        before = _state_there(tree, path)
-        change = Change("/".join(tree.writable(path)), before, wanted, source)
-        perform(tree, stepped(tree, (change,), mark))
+        parts = tree.writable(path)
+        change = Change("/".join(parts), _state_there(tree, path), wanted, source)
+        folders = ways(tree, parts, parents) if wanted is not None else []
+        perform(tree, stepped(tree, (change, *folders), mark))
 
 
 def clean(context: Context, path: str, mark: str) -> None:
-    """Remove what a kill left beside a path."""
+    """Remove what a kill left beside a path, or above it where its folder was still to be made."""
     with open_tree(context) as tree, contextlib.suppress(OSError, Failure):
         parts = tree.writable(path)
         (step,) = stepped(tree, (Change("/".join(parts), None, None),), mark)
-        folder = tree.folder(parts[:-1])
-        try:
-            os.unlink(step.aside, dir_fd=folder)
-        finally:
-            os.close(folder)
+        for count in range(len(parts)):
+            with contextlib.suppress(OSError), tree.inside("/".join(parts[:count])) as folder:
+                os.unlink(step.aside, dir_fd=folder)
+
+
+def missing_folders(context: Context, path: str, parents: bool) -> list[str]:
+    """Folders that are to be made for a file. Raises Failure where they may not be."""
+    with open_tree(context) as tree:
+        return [way.path for way in ways(tree, tree.writable(path), parents)]
+
+
+def _remove_empty(context: Context, folders: list[str], mark: str) -> bool:
+    """Remove the folders, each above the next one, that hold nothing; tells whether there was one."""
+    with open_tree(context) as tree:
+        for count, path in enumerate(reversed(folders)):
+            now = state_at(tree, path)
+            if now is None or now.kind != "folder" or next(entries(tree, path.split("/"), lambda _: False), None):
+                return count > 0
+            perform(tree, stepped(tree, (Change(path, now, None),), mark))
+    return bool(folders)
 
 
 def _state_there(tree: Beneath, path: str) -> FileState | None:
     parts = tree.writable(path)
-    ways(tree, parts, False, "create it first (files.mkdir with `parents: true`)")
+    ways(tree, parts, True)
     found = state_of(tree, parts)
     if found is None or found.kind == "file":
         return found
@@ -355,13 +376,16 @@ def _preview(context: Context, url: str, path: str = "", artifact: str = "", **o
     return Preview(f"would download {_plain(ask)} to {where}", calls=(call_of(ask),))
 
 
-def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict[str, Any]:
+def _capture(context: Context, url: str, path: str = "", parents: bool = False, **options: Any) -> dict[str, Any]:
+    """Where the folder is missing and may not be made, nothing stands there: the attempt says so itself."""
     if not path:
         return {}
     found = state_there(context, path)
     if found is not None and context.keep_file(path, f"before/{artifact_name(path)}")["sha256"] != found.sha256:
         raise Failure(f"{path} is being changed by another process", "transient")
-    return {"path": path, "stood": found and found.as_json(), "note": _note(context)}
+    before = {"path": path, "stood": found and found.as_json(), "note": _note(context)}
+    folders = missing_folders(context, path, True) if parents else []
+    return {**before, "folders": folders} if folders else before
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -371,12 +395,14 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     path, stood = before["path"], state_from(before["stood"])
     clean(context, path, before["note"])
     now = state_there(context, path)
+    folders = before.get("folders", [])
     if now == stood:
-        return {"changed": False}
+        return {"changed": _remove_empty(context, folders, before["note"])}
     ours = {(outputs or {}).get("sha256"), context.noted(f"http {before['note']}"), stood and stood.sha256}
     if now is not None and now.sha256 not in ours:
         raise Failure(f"{path} was changed since it was downloaded, so it is left as it is")
     put(context, path, stood, kept(context, stood.sha256) if stood else None, before["note"])
+    _remove_empty(context, folders, before["note"])
     return {"changed": True}
 
 
@@ -404,6 +430,7 @@ def download(
     ] = "",
     size: Annotated[int | str | None, Doc("size it has to have", quantity="size")] = None,
     max_bytes: Annotated[int | str, Doc("refuse what is larger than this", quantity="size")] = "10GiB",
+    parents: Annotated[bool, Doc("create missing folders")] = False,
     **options: Unpack[Fetching],
 ) -> Downloaded:
     """Download a file.
@@ -424,6 +451,8 @@ def download(
     length = None if size is None else size_of(size, "size")
     wanted = Wanted(digest, length, size_of(max_bytes, "max_bytes"))
     there = state_there(context, path) if path else None
+    if path:
+        missing_folders(context, path, parents)
     if there is not None and there.sha256 == wanted.sha256 and not artifact:
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
@@ -434,7 +463,8 @@ def download(
             raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
         number = context.call.attempt
         found = Downloaded(path, partial.size, partial.digest(), _plain(ask), True, partial.resumed, number, 0.0, None)
-        found = _deliver(context, found, artifact or ("" if path else name_of(found.url)), partial)
+        name = artifact or ("" if path else name_of(found.url))
+        found = _deliver(context, found, name, partial, parents)
         partial.drop()
     except Failure as failure:
         if failure.failure not in ("transient", "interrupted"):  # then there is something to continue with
@@ -449,7 +479,7 @@ def _plain(ask: Ask) -> str:
     return ask.url.partition("?")[0]
 
 
-def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -> Downloaded:
+def _deliver(context: Context, found: Downloaded, name: str, partial: Partial, parents: bool) -> Downloaded:
     if name:
         found = found._replace(artifact=context.keep_file(partial.path, name))
     if not found.path:
@@ -459,7 +489,7 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
         return found._replace(changed=False)
     context.note(f"http {_note(context)}", found.sha256)
     wanted = FileState("file", there.mode if there else 0o644, found.size, found.sha256)
-    put(context, found.path, wanted, partial.parts, _note(context))
+    put(context, found.path, wanted, partial.parts, _note(context), parents)
     return found
 
 

@@ -16,11 +16,15 @@ import pytest
 
 PLUGIN = """
     import sys, time, threading
-    from planrunner.capabilities.contract import Context
+    from planrunner.capabilities.contract import Context, Failure
     from planrunner.capabilities.contract import capability
 
 
     def _capture(context: Context, how: str) -> dict:
+        with open("asked", "a") as asked:
+            asked.write("x")
+        if how in ("logic", "transient"):
+            raise Failure("not now", how)
         if how == "exit":
             sys.exit(3)
         if how == "interrupt":
@@ -73,7 +77,7 @@ def planrunner(project: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def start(project: Path, how: str, *more: dict[str, Any], timeout: str = "10m", **plan: Any) -> subprocess.Popen[str]:
-    task = {"id": "act", "uses": "dark.act", "with": {"how": how}, "timeout": timeout}
+    task = {"id": "act", "uses": "dark.act", "with": {"how": how}, "timeout": timeout, **plan.pop("task", {})}
     document = {"plan": "p", "defaults": {"timeout": "1m"}, **plan, "tasks": [task, *more]}
     (project / "plan.json").write_text(json.dumps(document))
     return planrunner(project, "exec", "plan.json", "--progress", "quiet")
@@ -106,6 +110,15 @@ def test_what_noting_raises_or_gives_fails_the_task_at_once(project: Path, how: 
     code, said = ended(start(project, how))
     assert code == 1
     assert told in said
+
+
+@pytest.mark.parametrize(("how", "looks"), [("logic", 1), ("transient", 3)])
+def test_noting_is_tried_again_only_where_its_failure_may_pass(project: Path, how: str, looks: int) -> None:
+    retry = {"attempts": 3, "delay": "1ms"}
+    code, said = ended(start(project, how, task={"retry": retry}))
+    assert code == 1
+    assert "not now" in said
+    assert (project / "asked").read_text() == "x" * looks
 
 
 def test_noting_has_as_long_as_the_task_and_is_then_abandoned(project: Path) -> None:
