@@ -110,10 +110,12 @@ class _Shared:
 
 
 def stopped_by_signals() -> threading.Event:
-    """Set by TERM and INT from here on, for a command that works until it is stopped."""
+    """Set by TERM, INT, QUIT and HUP from here on, for a command that works until it is stopped; HUP not where it is
+    ignored, as below ``nohup``."""
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: stopped.set())
     return stopped
 
 

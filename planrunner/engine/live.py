@@ -50,7 +50,12 @@ Json = Any
 LOOKS = 32
 """What is looked at or asked beside the attempts at once, such as the evidence of gates: each takes a thread."""
 
-_REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
+_REASONS: dict[int, str] = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hangup",
+    signal.SIGQUIT: "quit",
+}
 
 
 _MAY_GO_ON = ("timeout", "interrupted")

@@ -121,7 +121,7 @@ def _ignore(_: bytes) -> None:
     """Before anybody asked to be told, being woken is all there is to it."""
 
 
-_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Signals:

@@ -217,10 +217,10 @@ class DoubtSettled(NamedTuple):
 
 class StopRequested(NamedTuple):
     """No task starts from now on. With the ``reason`` pause, budget or revision (the task ``by`` proposes another plan)
-    running tasks finish. With interrupted, terminated or storage they are stopped and the run pauses. With time (of a
-    budget), deadline, cancelled or killed, open tasks are cancelled and the run ends; ``finally`` still runs, except
-    after killed. ``reason`` is empty where a pause is taken back before the run is paused. ``by`` and ``comment`` say
-    who asked and why."""
+    running tasks finish. With interrupted, terminated, hangup, quit (INT, TERM, HUP, QUIT) or storage they are stopped
+    and the run pauses. With time (of a budget), deadline, cancelled or killed, open tasks are cancelled and the run
+    ends; ``finally`` still runs, except after killed. ``reason`` is empty where a pause is taken back before the run is
+    paused. ``by`` and ``comment`` say who asked and why."""
 
     reason: str
     by: str = ""

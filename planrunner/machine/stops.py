@@ -21,6 +21,8 @@ STOPS: dict[str, int] = {
     "pause": 1,
     "interrupted": 2,
     "terminated": 2,
+    "hangup": 2,
+    "quit": 2,
     "storage": 2,
     "budget": 3,
     "revision": 3,
@@ -38,6 +40,9 @@ passed (what runs is stopped)."""
 
 FINAL_STOPS: frozenset[str] = OUT_OF_BUDGET | {"rollback", "cancelled", "killed"}
 """After these the run is not parked but comes to its end."""
+
+_AT_ONCE = frozenset({"interrupted", "terminated", "hangup", "quit", "storage", "killed"})
+"""Stops with which all that runs is stopped as well."""
 
 GOES_ON = ("", *OUT_OF_BUDGET, "rollback")
 """Reasons for a stop that do not keep a rollback from going on."""
@@ -332,7 +337,7 @@ def _end(state: State, number: int, failure: str, reason: str, detail: str) -> C
 def is_under_way(state: State, number: int) -> bool:
     """Whether an attempt is under way that is looked after: not while everything is being stopped anyway."""
     task_state = state.tasks[number]
-    if state.stop_reason in ("interrupted", "terminated", "storage", "killed"):
+    if state.stop_reason in _AT_ONCE:
         return False
     return task_state.status == "running" and task_state.outcome is None and not task_state.uncertain
 

@@ -6,8 +6,10 @@ import asyncio
 import functools
 import ipaddress
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +75,7 @@ def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
 
 
 def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None], log: Log) -> None:
-    """Serve until SIGTERM or SIGINT. ``ready`` is called once requests are answered."""
+    """Serve until TERM, INT, HUP or QUIT. ``ready`` is called once requests are answered."""
     share_process()
     marks = [RunnerMark(project.state, data_folder()) for project in projects]
     mark_for_good()
@@ -122,7 +124,7 @@ def _say(line: str) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and lets SIGTERM and SIGINT end it without a traceback."""
+    """Says when it is ready, and lets TERM, INT, HUP and QUIT end it without a traceback."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], app: Any) -> None:
         super().__init__(config)
@@ -131,6 +133,9 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for number in (signal.SIGHUP, signal.SIGQUIT):  # uvicorn knows the other two
+            if signal.getsignal(number) == signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+                asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

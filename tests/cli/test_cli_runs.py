@@ -252,7 +252,10 @@ def test_a_graph_is_coloured_by_a_run(run, plan):
     assert "✘ " in run("graph", "p.yaml", "--run", "last").out
 
 
-def test_an_interrupted_run_gives_130_and_resumes_to_the_end(run, plan, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGQUIT, 131), (signal.SIGHUP, 129)]
+)
+def test_an_interrupted_run_gives_its_code_and_resumes_to_the_end(run, plan, tmp_path, number, code):
     name = plan(
         "plan: p\ntasks:\n"
         "  - {id: a, run: 'echo a >> order', timeout: 10m}\n"
@@ -264,9 +267,9 @@ def test_an_interrupted_run_gives_130_and_resumes_to_the_end(run, plan, tmp_path
     assert json.loads(run("runs", "--json").out)["runs"][0]["status"] == "running"
     assert json.loads(run("show", "--json").out)["exit_code"] is None
     assert run("resume", "last").code == 9
-    going.send_signal(signal.SIGINT)
-    assert going.wait(240) == 130
-    assert json.loads(run("show", "--json").out)["exit_code"] == 130
+    going.send_signal(number)
+    assert going.wait(240) == code
+    assert json.loads(run("show", "--json").out)["exit_code"] == code
     (tmp_path / "go").touch()
     ran = run("resume", "last", "--json")
     assert ran.code == 0, ran.err

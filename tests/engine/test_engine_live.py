@@ -312,11 +312,21 @@ class TestStopping:
         assert bench.outcomes()["task"].failure == "interrupted"
         assert bench.effects.forced
 
-    def test_term_and_hangup_stop_the_run_as_terminated(self, bench) -> None:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            bench.reopen()
-            os.kill(os.getpid(), number)
-            assert bench.effects.wait(time.time() + 240) == [StopRequested("terminated")]
+    @pytest.mark.parametrize(
+        ("number", "reason"),
+        [
+            (signal.SIGINT, "interrupted"),
+            (signal.SIGTERM, "terminated"),
+            (signal.SIGHUP, "hangup"),
+            (signal.SIGQUIT, "quit"),
+        ],
+    )
+    def test_each_signal_that_ends_a_program_stops_the_run_and_what_runs(self, bench, number: int, reason: str) -> None:
+        bench.start(script="sleep 300")
+        os.kill(os.getpid(), number)
+        assert bench.effects.wait(time.time() + 240)[0] == StopRequested(reason)
+        bench.effects.stop()
+        assert bench.outcomes()["task"].failure == "interrupted"
 
     def test_a_signal_that_was_ignored_stays_ignored(self, bench) -> None:
         bench.effects.close()

@@ -547,7 +547,13 @@ def looked_up(state: State, directory: str) -> Vault | None:
     return vault_of(state, directory)
 
 
-_REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
+_REST_CODES = {
+    "interrupted": errors.INTERRUPTED,
+    "terminated": errors.TERMINATED,
+    "hangup": errors.HUNG_UP,
+    "quit": errors.QUIT,
+    "storage": errors.STORAGE,
+}
 
 
 def exit_code(state: State) -> int:
