@@ -151,6 +151,11 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
         for model, body in entries(value):
             yield from _named(f"the model `{model}`", _value(body, "fallback"), "models", known)
             yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
+    elif section == "reflect":
+        yield from _named("`reflect`", _value(value, "model"), "models", known)
+        if known["models"].keys() <= {HASH} and not (isinstance(value, Scalar) and not value.value):
+            help_ = "add `models: {fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}`, or remove it"
+            yield Diagnostic("PLAN227", "`reflect` needs a model, and there is none", value.span, help=help_)
     elif section == "tools":
         for tool, body in entries(value):
             yield from _tool(tool, body, known)

@@ -54,7 +54,7 @@ SECTIONS = (
 
 _LINKED = frozenset(
     {"include", "profile", "profiles", "cli_profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"}
-    | {"forge", "contexts", "triggers"}
+    | {"forge", "contexts", "triggers", "reflect"}
 )
 """Sections that name what stands elsewhere, or that say more than this version does."""
 

@@ -409,7 +409,9 @@ class TestTakingBack:
         if foreign:
             (project.path / "a/mine").write_text("mine")
         assert [declared.undo(project.context(), before, ended.outputs)["changed"] for _ in range(2)] == [True, False]
-        left = sorted(str(path.relative_to(project.path)) for path in project.path.rglob("*") if path.name != "planrunner.yaml")
+        left = sorted(
+            str(path.relative_to(project.path)) for path in project.path.rglob("*") if path.name != "planrunner.yaml"
+        )
         assert left == (["a", "a/mine"] if foreign else [])
 
     def test_what_a_kill_left_above_a_folder_that_was_still_to_be_made_is_removed(
@@ -434,7 +436,10 @@ class TestTakingBack:
         before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="a/x")
         assert before["stood"] is None
         ended = download(project, "http://127.0.0.1:1/", path="a/x")
-        assert (ended.failure, ended.message) == ("logic", "folder `a` does not exist for a/x; `parents: true` makes it")
+        assert (ended.failure, ended.message) == (
+            "logic",
+            "folder `a` does not exist for a/x; `parents: true` makes it",
+        )
         assert declared.undo(project.context(), before, None) == {"changed": False}
 
     def test_the_preview_says_what_goes_where(self, project: Project) -> None:

@@ -285,3 +285,13 @@ def test_a_failure_of_one_class_that_is_handled_is_not_that_of_a_missing_program
     task = "{id: fast, run: no_such_tool_x hi, on_failure: {to: slow, class: timeout, recovers: true}}"
     plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n  - {task}\n  - {{id: slow, run: echo fallback}}\n")
     assert run("exec", "p.yaml").code == 5
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_a_reflection_without_a_model_stops_no_run(run: Run, plan: Write, project: bool) -> None:
+    own = "" if project else "reflect: true\n"
+    plan("reflect: true\n" if project else "", "planrunner.yaml")
+    plan(f"plan: p\ndefaults: {{timeout: 1m}}\n{own}tasks:\n  - {{id: slow, run: echo done}}\n")
+    code, _, said = run("exec", "p.yaml")
+    assert code == 0, said
+    assert "`reflection`: no model is configured" in said

@@ -205,3 +205,18 @@ def test_the_way_out_is_told(helped, text: str, help_: str) -> None:
 def test_a_pattern_among_the_files_to_include_is_told_as_one(found) -> None:
     [(_, _, message)] = found("include: ['config/*.yaml']\n")
     assert message.endswith("there is no such file; `include` takes the names of files, not patterns")
+
+
+@pytest.mark.parametrize("said", ["true", "{rubric: Be strict}"])
+def test_a_project_that_has_runs_reviewed_needs_a_model(found, said: str) -> None:
+    message = "`reflect` needs a model, and there is none"
+    assert found(f"reflect: {said}\n") == [("PLAN227", said, message)]
+    assert found(f"profiles:\n  p: {{reflect: {said}}}\n") == [("PLAN227", said, message)]
+    assert found(f"reflect: {said}\nmodels: {{m: {{provider: ollama, model: x}}}}\n") == []
+    assert found("reflect: false\n") == []
+
+
+def test_the_model_of_a_reflection_is_one_of_the_project(found) -> None:
+    models = "models: {slow: {provider: ollama, model: x}}\n"
+    (finding,) = found(f"reflect: {{model: slwo}}\n{models}")
+    assert finding[:2] == ("PLAN841", "slwo")

@@ -14,6 +14,7 @@ from planrunner.capabilities.preconditions import Ground, Unmet, input_of, requi
 from planrunner.engine.processes import SpawnFailed, search
 from planrunner.errors import Hint, Unready
 from planrunner.machine.graph import Shape
+from planrunner.plan.agents import REFLECTION
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.rights import Level, restricts
@@ -63,6 +64,8 @@ class _Found(NamedTuple):
     text: str
     lasting: bool = False
     """Nothing that a task does can change it."""
+    spared: bool = False
+    """The run does without the task, also where this is lasting."""
 
 
 def missing(needs: Needs) -> list[Missing]:
@@ -73,7 +76,8 @@ def missing(needs: Needs) -> list[Missing]:
     waiting = [(task.id, task, outside.within(task)) for task in needs.plan.tasks]
     covered: set[str] = set()
     for path, task, around in waiting:
-        absent += ((path, each) for each in look.at(path, task, around))
+        reflects = REFLECTION in (task.notes or {})  # its failure changes nothing, whatever it is
+        absent += ((path, each._replace(spared=reflects)) for each in look.at(path, task, around))
         if path.rpartition("/")[0] in covered or _may_fail(task):
             covered.add(path)
         inside = around if task.sub is None else around.within(task.sub)._replace(plan=task.sub, linked=True)
@@ -86,7 +90,7 @@ def missing(needs: Needs) -> list[Missing]:
     for path, each in absent:
         if path in going:
             may_be_made = path in makers and not each.lasting
-            allowed = path in covered and not (each.lasting or may_be_made)
+            allowed = each.spared or (path in covered and not (each.lasting or may_be_made))
             key = (each.kind, each.text, not (may_be_made or allowed), allowed)
             rows.setdefault(key, []).append(path)
     return [Missing(kind, tuple(paths), text, *how) for (kind, text, *how), paths in rows.items()]

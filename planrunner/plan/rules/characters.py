@@ -1,13 +1,15 @@
-"""Characters that are invisible, or that turn the direction of writing: the text does not read as it runs."""
+"""Characters that are invisible, that turn the direction of writing, or that end a value where a comment was not meant:
+the text does not read as it runs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.view import PlanView
-from planrunner.source import Span
+from planrunner.source import Source, Span
+from planrunner.syntax.tree import Mapping, Node, Scalar
 
 CODES = ("PLAN014",)
 
@@ -36,3 +38,37 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         message = f"the text contains {names}, which {does}"
         help_ = 'remove it, or write an escape in double quotes, such as `"\\u202e"`'
         yield Diagnostic("PLAN014", message, Span(match.start(), match.end()), help=help_)
+
+
+_CUT = re.compile(r"(?P<blanks>[ \t]*)#(?P<first>\S)[^\n]{0,60}")
+
+
+def check_cut(source: Source, tree: Node) -> Iterator[Diagnostic]:
+    """Plain values that end at ` #`, where what follows looks like text rather than a comment: `fixes #12`, `#fff`."""
+    seen: set[int] = set()
+    waiting: list[Node] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Scalar):
+            if not node.style and (found := _cut(source.text, node)) is not None:
+                yield found
+        else:
+            waiting += reversed([each for _, each in node.entries] if isinstance(node, Mapping) else node.items)
+
+
+def _cut(text: str, value: Scalar) -> Diagnostic | None:
+    match = _CUT.match(text, value.end)
+    if match is None or not (value.value is None or isinstance(value.value, str)):
+        return None
+    written = text[value.start : value.end]
+    quotes = written.count('"') % 2 or written.count("'") % 2
+    words = not written or " " in written or match["first"].isdigit() or quotes
+    if not words or written != value.raw or (written and not match["blanks"]):
+        return None
+    rest = match[0].strip()
+    what = f"the value ends at `{written[-30:]}`" if written else "the value is empty"
+    help_ = "put the text in quotes; a comment has a space after its `#`"
+    return Diagnostic("PLAN226", f"{what}: `{rest}` is a comment", Span(match.end("blanks"), match.end()), help=help_)

@@ -158,6 +158,8 @@ def examine(
         findings = [each for each in findings if each.code != "PLAN501"]
     if parsed.tree is not None and is_template(source.text):
         findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
+    if parsed.tree is not None and source.notation != "json" and "#" in source.text:
+        findings += characters.check_cut(source, parsed.tree)
     return suppress(findings, source, tasks)
 
 

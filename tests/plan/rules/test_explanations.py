@@ -18,7 +18,7 @@ from planrunner.source import Source
 from planrunner.views.findings import rule_url
 
 HEADINGS = ["What", "Why it matters", "Bad", "Good", "When to ignore"]
-OF_THE_SETTINGS = {code for code in RULES if code.startswith("PLAN84") or code == "PLAN616"}
+OF_THE_SETTINGS = {code for code in RULES if code.startswith("PLAN84") or code in ("PLAN227", "PLAN616")}
 """What they show are files of a project's settings, not plans."""
 WITHOUT_A_BAD_PLAN = {"PLAN011", "PLAN012", "PLAN112", "PLAN506", "PLAN607"}
 
@@ -100,6 +100,7 @@ def test_every_code_about_meaning_comes_from_a_rule_in_the_table() -> None:
         "PLAN212",
         "PLAN214",
         "PLAN215",
+        "PLAN226",
         *(code for code in RULES if code < "PLAN100"),
         *OF_THE_SETTINGS,
     } - {
