@@ -20,6 +20,8 @@ from collections.abc import Callable
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from planrunner.extras import needed
+
 if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic
     from planrunner.source import Source
@@ -123,7 +125,7 @@ class UsageError(PlanrunnerError):
 
 def missing_extra(who: str, extra: str, error: ImportError) -> UsageError:
     """The error where the libraries of an extra are not installed; ``who`` needs them, with its verb."""
-    return UsageError(f"{who} the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})")
+    return UsageError(needed(who, extra, error))
 
 
 class NotFound(PlanrunnerError):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.capabilities.contract import Failure
+from planrunner.extras import needed
 from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
@@ -102,8 +103,7 @@ def load(target: str) -> Callable[..., Any]:
         if own or family not in EXTRAS or (error.name or "").partition(".")[0] == "planrunner":
             raise error from None
         extra = EXTRAS[family]
-        said = f"{family} needs the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})"
-        raise Failure(said) from None
+        raise Failure(needed(f"{family} needs", extra, error)) from None
     return function
 
 

@@ -25,6 +25,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
 from planrunner.capabilities.mcp import servers
 from planrunner.capabilities.sql import databases
+from planrunner.extras import installing
 from planrunner.knowledge.vectors import HASH
 from planrunner.plan.templates import holds_template
 
@@ -85,7 +86,7 @@ def described(declared: str) -> str:
         named = " or ".join(f"`{name}`" for name in words[0].split("|"))
         return f"the program {named}" + (f" (input `{words[1]}`)" if words[1:] else "")
     if kind == "package":
-        return f"the Python package `{words[0]}`" + (f" (`pip install 'planrunner[{words[1]}]'`)" if words[1:] else "")
+        return f"the Python package `{words[0]}`" + (f" (extra `{words[1]}`)" if words[1:] else "")
     if kind == "variable":
         return f"the environment variable `{words[0]}`"
     if kind == "forge":
@@ -122,9 +123,11 @@ def _program(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> No
 
 def _package(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
     if find_spec(words[0]) is None:
-        what = f"'planrunner[{words[1]}]'" if words[1:] else words[0]
+        told = f"the Python package `{words[0]}` is not installed"
+        if not words[1:]:
+            raise Unmet(f"{told}: pip install {words[0]}")
         # an extra is loaded by planrunner itself, which is running already
-        raise Unmet(f"the Python package `{words[0]}` is not installed: pip install {what}", lasting=bool(words[1:]))
+        raise Unmet(f"{told} (extra `{words[1]}`): {installing(words[1])}", lasting=True)
 
 
 def _variable(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:

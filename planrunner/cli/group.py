@@ -18,6 +18,7 @@ from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, EXTRAS, GROUPS, MEANT, module_of
 from planrunner.errors import INTERRUPTED, USAGE, NextStep, Unready
 from planrunner.escapes import harmless
+from planrunner.extras import installing
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import error_document
 from planrunner.views.terminal import Terminal, cut, pad, width
@@ -141,8 +142,8 @@ def load(name: str) -> click.Command | None:
     except ModuleNotFoundError as error:
         if name not in EXTRAS:
             raise
-        extra = f"pip install 'planrunner[{EXTRAS[name]}]'"
-        raise Unready(f"`planrunner {name}` needs the extra `{EXTRAS[name]}` ({error})", extra) from None
+        extra = EXTRAS[name]
+        raise Unready(f"`planrunner {name}` needs the extra `{extra}` ({error})", installing(extra)) from None
     command: click.Command = getattr(loaded, f"{ALIASES.get(name, name)}_command")
     return command
 

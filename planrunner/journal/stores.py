@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from planrunner.errors import UsageError
 from planrunner.escapes import without_password
+from planrunner.extras import installing
 from planrunner.journal import inbox, sqlite
 from planrunner.journal.database import FILE, check_database
 from planrunner.journal.ports import Journal
@@ -38,7 +39,7 @@ def _of_team(address: str, readonly: bool) -> TeamJournal:
         journal: TeamJournal = import_module("planrunner.journal.postgresql").TeamJournal(address, readonly)
     except ImportError as error:
         told = f"the journal is kept in PostgreSQL, and its driver is not installed ({error})"
-        raise UsageError(told, "pip install 'planrunner[sql]'") from None
+        raise UsageError(told, installing("sql")) from None
     return journal
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.errors import PlanrunnerError
+from planrunner.extras import needed
 from planrunner.plan.expressions.quantities import amount, parse_duration
 from planrunner.plan.nearest import nearest
 from planrunner.redaction import SHORTEST
@@ -304,8 +305,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _from_keyring(credential: Credential, environment: Mapping[str, str]) -> bytes:
     try:
         import keyring.errors  # late: an extra
-    except ImportError:
-        raise _Absent("the keyring needs `pip install planrunner[secrets]`") from None
+    except ImportError as error:
+        raise _Absent(needed("the keyring needs", "secrets", error)) from None
     try:
         value = keyring.get_password(credential.service, credential.username)
     except keyring.errors.KeyringError as error:

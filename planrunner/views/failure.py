@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
+from planrunner.extras import installing, named_in
 from planrunner.machine.events import LOST, Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
@@ -241,10 +241,6 @@ def _following(state: State, number: int) -> set[int]:
     return following - {number}
 
 
-_EXTRA = re.compile(r"pip install 'planrunner\[[a-z]+\]'")
-"""How what lacks a package of an extra says so."""
-
-
 def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     """The commands to continue with; never cut, because people copy them. A dry run has none."""
     if is_dry(state):
@@ -259,8 +255,8 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     written = str(state.environment.get("plan") or "")
     if not written or task_state.failure in ("rejected", "expired"):
         return ways
-    if extra := _EXTRA.search(task_state.detail):
-        return [f"{extra[0]}, then: {program} retry {run_id}", *ways]
+    if extra := named_in(task_state.detail):
+        return [f"{installing(extra)}, then: {program} retry {run_id}", *ways]
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
     uses = state.specs[number].uses

@@ -21,6 +21,7 @@ from mcp_parts import COMMAND, SERVER, environment_of, free_port, is_alive, over
 from workbench import environment, planrunner
 
 from planrunner.engine.effects import StartCall
+from planrunner.extras import installing
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.testing.bench import Asked, Bench
 
@@ -220,7 +221,7 @@ def test_without_the_extra_the_failure_says_what_to_install(
     monkeypatch.delitem(sys.modules, "planrunner.capabilities.mcp.session", raising=False)
     monkeypatch.delattr("planrunner.capabilities.mcp.session", raising=False)
     monkeypatch.setitem(sys.modules, module, None)
-    assert "pip install 'planrunner[mcp]'" in called(tmp_path, "keep").message
+    assert installing("mcp") in called(tmp_path, "keep").message
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:

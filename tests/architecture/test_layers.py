@@ -19,7 +19,7 @@ from workbench import ROOT
 PACKAGE = ROOT / "planrunner"
 
 FLOORS: dict[str, int] = {
-    "": 0, "ancestry": 0, "caller": 0, "explanations": 0, "source": 0, "diagnostics": 0, "errors": 0, "fileio": 0, "frozen": 0, "escapes": 0, "failures": 0, "jsontext": 0, "process": 0, "redaction": 0,
+    "": 0, "ancestry": 0, "caller": 0, "explanations": 0, "source": 0, "diagnostics": 0, "errors": 0, "extras": 0, "fileio": 0, "frozen": 0, "escapes": 0, "failures": 0, "jsontext": 0, "process": 0, "redaction": 0,
     "files": 1, "syntax": 1,
     "plan": 2,
     "machine": 3,

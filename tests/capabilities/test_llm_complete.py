@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from llm_parts import CANARY, PERSON, Attempt, Models, Odd
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.complete import complete
+from planrunner.extras import installing
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
@@ -426,6 +428,6 @@ def test_without_the_library_the_extra_is_named_and_nothing_is_spent(
     for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic_ai"]:
         monkeypatch.setitem(sys.modules, name, None)
     attempt = Attempt(tmp_path, odd.settings())
-    with pytest.raises(Failure, match=r"llm needs the extra `llm`: pip install 'planrunner\[llm\]'"):
+    with pytest.raises(Failure, match=re.escape(f"llm needs the extra `llm`: {installing('llm')} (")):
         complete(attempt.context, "x")
     assert not odd.requests and attempt.log.usage == {"calls": 0, "tokens": 0, "cost": 0.0}

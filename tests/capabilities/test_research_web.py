@@ -28,6 +28,7 @@ from planrunner.capabilities.research.providers import Found, Search
 from planrunner.capabilities.research.search import search
 from planrunner.capabilities.research.wire import Page, Pages
 from planrunner.engine.services import AttemptServices
+from planrunner.extras import installing
 from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task
 from planrunner.plugins.registry import Registry
@@ -562,7 +563,7 @@ class TestFetch:
             f"print(located(Registry().resolve, {name!r}))\n"
         )
         told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-        assert "failure='logic'" in told and "research needs the extra `web`: pip install 'planrunner[web]'" in told
+        assert "failure='logic'" in told and f"research needs the extra `web`: {installing('web')}" in told
 
     def test_hosts_are_read_side_by_side(self, site: Site, here: Any) -> None:
         together = threading.Barrier(2, timeout=240)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from slow import ROOMS, SAMPLES, is_slow
@@ -63,11 +62,43 @@ def test_the_table_of_slow_tests_names_what_there_is() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "page", sorted([ROOT / "README.md", *(ROOT / "docs" / "how-to").glob("*.md"), *(ROOT / "examples").rglob("*file")])
+_TOLD = sorted(
+    path
+    for top in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "AGENTS.md",
+        "SECURITY.md",
+        "dev",
+        "docs",
+        "examples",
+        "plans",
+        "planrunner",
+        ".github",
+    )
+    for path in ((ROOT / top).rglob("*") if (ROOT / top).is_dir() else [ROOT / top])
+    if path.is_file() and path.suffix not in (".pyc", ".png", ".svg") and "_data" not in path.parts
 )
-def test_no_page_installs_by_a_name_that_no_index_has(page: Path) -> None:
-    """What took the name on an index would be installed. Where planrunner is in place, an extra by name adds to it."""
-    text = page.read_text(encoding="utf-8")
-    assert not re.search(r"(?:pip|pipx|uv tool) install (?:--\S+ )*[\"']?planrunner(?![\w\[]| @)", text)
-    assert "planrunner==" not in text and not re.search(r"install --upgrade [\"']?planrunner", text)
+_BY_NAME = re.compile(
+    r"(?<![\w./-])planrunner(?:\[[a-z,]+\]|[=<>~]=)"  # an extra or a version of the name; `./planrunner[sql]` is the clone
+    r"|\b(?:pip|pipx|uv|poetry)\b[^\n]*?\b(?:install|add|download|upgrade)(?: -[\w-]+)* [\"']?planrunner(?! *@|[\w.-]*[/\w])"
+)
+
+
+def test_the_pattern_of_what_installs_by_name_knows_one_from_a_path() -> None:
+    bad = [
+        "pip install planrunner",
+        "pipx install --force 'planrunner[sql]'",
+        "uv add planrunner",
+        "pip install planrunner==1",
+    ]
+    good = ["pip install ./planrunner", "pipx install './planrunner[sql]'", 'pip install "planrunner @ git+$A"']
+    assert all(map(_BY_NAME.search, bad)) and not any(map(_BY_NAME.search, good))
+
+
+def test_nothing_says_to_install_by_a_name_that_no_index_has() -> None:
+    """What took the name on an index would be installed: a clone, a wheel and packages of extras are named instead."""
+    assert len(_TOLD) > 500
+    for path in _TOLD:
+        found = _BY_NAME.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{path.relative_to(ROOT)}: {found[0]}"

@@ -17,6 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_client import call, project
 from workbench import environment, planrunner
 
+from planrunner.extras import installing
+
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:
     """A server in a process of its own, with pipes for its streams."""
@@ -115,4 +117,4 @@ def test_a_missing_extra_is_named(tmp_path: Path, module: str) -> None:
     program = f"import sys; sys.modules[{module!r}] = None; from planrunner.cli import main; sys.exit(main(['mcp']))"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'planrunner[mcp]'" in done.stderr
+    assert installing("mcp") in done.stderr

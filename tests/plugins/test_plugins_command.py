@@ -245,7 +245,7 @@ class TestNew:
             "plans/lists.yaml", ".github/workflows/test.yml",
         }  # fmt: skip
         for path in files:
-            assert "$" not in (root / path).read_text().replace("${{", ""), path
+            assert "$" not in (root / path).read_text().replace("${{", "").replace("$PLANRUNNER_", ""), path
         (root / "README.md").write_text("mine")
         again = command("plugins", "new", "lists", "--into", str(tmp_path))
         assert again.returncode == 2

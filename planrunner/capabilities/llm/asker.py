@@ -19,6 +19,7 @@ from planrunner.capabilities.llm.messages import Asked, Reply
 from planrunner.capabilities.llm.models import Model, chosen, key_of
 from planrunner.capabilities.llm.usage import Purse, Usage, dollars, purse_of
 from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged, failure_of
+from planrunner.extras import needed
 
 Json = Any
 Chains = list[list[Model]]
@@ -227,7 +228,7 @@ def load(context: Context, providers: Iterable[str]) -> Any:
         if context.cancelled():
             raise Failure("stopped while the library was being loaded", "interrupted")
     if problems:
-        raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({problems[0]})")
+        raise Failure(needed("llm needs", "llm", problems[0]))
     return import_module(_SPEAKER)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import SLICE
 from planrunner.capabilities.mcp.servers import Server, Start, line, start_of
+from planrunner.extras import needed
 
 if TYPE_CHECKING:
     from planrunner.capabilities.mcp.session import Session
@@ -152,7 +153,7 @@ class Connection:
         try:
             asyncio.run(self._main())
         except ImportError as error:
-            self._cause = Failure(f"mcp needs the extra `mcp`: pip install 'planrunner[mcp]' ({error})")
+            self._cause = Failure(needed("mcp needs", "mcp", error))
         except BaseException as error:
             self._cause = self._cause or error
         self._forced = True  # what still waits for a piece of an answer gives up

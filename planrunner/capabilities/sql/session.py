@@ -21,6 +21,7 @@ from planrunner.capabilities.files.verb import open_tree
 from planrunner.capabilities.outputs import count_call
 from planrunner.capabilities.sql.databases import address, entry
 from planrunner.capabilities.sql.statements import Bound
+from planrunner.extras import needed
 
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -335,8 +336,8 @@ def _engine(database: Database, write: bool) -> Engine:
                 "prepare_threshold": 0,  # a prepared statement is one statement, whatever its text tries
             },
         )  # fmt: skip
-    except ImportError:
-        raise Failure("PostgreSQL needs the extra `sql`: pip install 'planrunner[sql]'") from None
+    except ImportError as error:
+        raise Failure(needed("PostgreSQL needs", "sql", error)) from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.errors import UsageError
+from planrunner.extras import installing
 from planrunner.jsontext import write_json
 from planrunner.knowledge.memory.database import Database
 from planrunner.knowledge.memory.entries import (
@@ -212,7 +213,7 @@ class Layer:
             of_team = import_module("planrunner.knowledge.memory.postgresql").Server
         except ImportError as error:
             told = f"the {self.name} memory is kept in PostgreSQL, and its driver is not installed ({error})"
-            raise UsageError(told, "pip install 'planrunner[sql]'") from None
+            raise UsageError(told, installing("sql")) from None
         server: Server = of_team(self._rules.address, self.name, self._space, self._stopped)
         if not server.is_there:
             self._refuse_other_backend()

@@ -2,7 +2,7 @@
 
     python plans/capabilities/peers/dask_cluster.py
 
-serves at the address that planrunner.yaml names until it is stopped (Ctrl-C). Needs `pip install 'planrunner[dask]'`.
+serves at the address that planrunner.yaml names until it is stopped (Ctrl-C). Needs the extra `dask`.
 """
 
 from __future__ import annotations

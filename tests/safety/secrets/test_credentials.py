@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from planrunner.extras import installing
 from planrunner.safety.credentials import Unresolved, read_credentials, readable_by_others, value_of
 from planrunner.safety.project import check_project
 
@@ -109,7 +110,7 @@ def test_a_file_that_others_may_read_is_warned_of(tmp_path: Path) -> None:
 def test_the_keyring_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     said = refusal(tmp_path, "{source: keyring, service: s, username: u}")
-    assert said == "the keyring needs `pip install planrunner[secrets]`"
+    assert said.startswith(f"the keyring needs the extra `secrets`: {installing('secrets')} (")
 
 
 def test_the_keyring_of_the_system_is_asked(tmp_path: Path) -> None:
