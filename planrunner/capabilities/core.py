@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from typing import Annotated, Any, NamedTuple
@@ -45,6 +46,17 @@ _SCRIPT_BEHIND = {
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
 _TRY_AGAIN = 75
 """``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
+_LOOKED_AT = 8192
+"""How much of the end of standard error is searched for the cause, in characters."""
+_MISSING = r"not found|[Nn]o such file"
+_BELOW = r"""(?xi)
+    ^\s | ^\++\ | ^[\^~|\s]+$ | ^\d+\ \|            # details, what `set -x` shows, marks and what they point into
+    | ^(?:note|hint|help): | ^For\ more | ^see\ also
+    | ^\w*make(?:\[\d+\])?:\ (?:\*\*\*\ \[|Leaving) | ^ninja: | ^exit\ status\ \d+$ | ^compilation\ terminated
+    | ^\d+\ (?:errors?|warnings?)\b.*generated | ^npm\ (?:ERR!|error)\ (?:$|A\ complete\ log|\ ) | ^Node\.js\ v\d
+    | ^error:\ (?:Recipe|could\ not\ compile|aborting) | ^task:\ Failed\ to\ run | ^error\ Command\ failed | ELIFECYCLE
+"""
+"""Lines below the one that says the cause: marks, details, traces, and what names the step instead of the fault."""
 _incarnation = f"{os.getpid():x}-{time.time_ns():x}"
 """Sets the output file apart from one that a killed runner, or what survived it, wrote for the same attempt."""
 
@@ -135,27 +147,41 @@ def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
     if code == 0:
         return "", ""
     if code == _TRY_AGAIN:
-        return "transient", _with_last_line("exit code 75 (try again later)", ended)
+        return "transient", _with_cause("exit code 75 (try again later)", ended)
     signal = -code if code < 0 else 0
     if signal in _SENT_FROM_OUTSIDE:
         return "transient", f"ended from outside by signal {signal} ({_SENT_FROM_OUTSIDE[signal]})"
     if signal:
-        return "logic", _with_last_line(f"ended by signal {signal}", ended)
+        return "logic", _with_cause(f"ended by signal {signal}", ended)
     if code == 127 and not direct:
-        return "logic", _with_last_line("a command of the script was not found (exit code 127)", ended)
+        return "logic", _with_cause("a command of the script was not found (exit code 127)", ended)
     if code == 126 and not direct:
-        return "logic", _with_last_line("a command of the script could not be executed (exit code 126)", ended)
+        return "logic", _with_cause("a command of the script could not be executed (exit code 126)", ended)
     if code == 141 and not direct:
         closed = "a command of a pipe wrote to one that had ended, such as `head` (exit code 141)"
-        return "logic", _with_last_line(closed, ended)
-    return "logic", _with_last_line(f"exit code {code}", ended)
+        return "logic", _with_cause(closed, ended)
+    return "logic", _with_cause(f"exit code {code}", ended)
 
 
-def _with_last_line(message: str, ended: Exit) -> str:
-    lines = [line.strip() for line in ended.stderr.rstrip().rsplit("\n", 3)[-3:]]
-    if len(lines) == 3 and not lines[-1].strip("^~| "):
-        del lines[1:]  # a mark below the line that it points into, as of psql and compilers: the message stands above
-    return f"{message}: {lines[-1][:200]}" if lines[-1] else message
+def _with_cause(message: str, ended: Exit) -> str:
+    said = _cause(ended.stderr[-_LOOKED_AT:].splitlines(), ended.code)
+    return f"{message}: {said[:200]}" if said else message
+
+
+def _cause(lines: list[str], code: int) -> str:
+    """The line of standard error that says why: the last one, without what programs write below it."""
+    lines = [line.rstrip() for line in lines if line.strip()]
+    if code == 127 and (missing := [line for line in lines if re.search(_MISSING, line)]):
+        return missing[-1].strip()
+    left = list(lines)
+    while left and re.search(_BELOW, left[-1]):
+        below = left.pop()
+        if left and re.fullmatch(r"[\s|]*[\^~]+", below):
+            left.pop()  # the line that the mark points into, as of psql and compilers
+    if left or not lines:
+        return left[-1].strip() if left else ""
+    last = lines[-1].strip()
+    return f"`{last.lstrip('+ ')}`" if last.startswith("+ ") else last
 
 
 class Value(NamedTuple):

@@ -23,10 +23,15 @@ _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json
 
 @click.command("convert")
 @click.argument("plan", type=PlanPath())
-@click.option("--to", "target", required=True, type=click.Choice(list(_NOTATIONS)), help="The notation to write.")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(list(_NOTATIONS)),
+    help="The notation to write (default: plan for YAML and JSON, yaml for the text notation).",
+)
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, which must not exist.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
-def convert_command(plan: str, target: str, path: str | None, stdin_filename: str) -> int:
+def convert_command(plan: str, target: str | None, path: str | None, stdin_filename: str) -> int:
     """Convert a plan to YAML, the text notation or JSON. The meaning stays; comments stay where the notation has them.
 
     \b
@@ -35,7 +40,7 @@ def convert_command(plan: str, target: str, path: str | None, stdin_filename: st
       planrunner convert plans/release.plan --to yaml -o plans/release.yaml
     """
     file = decode(sys.stdin.buffer.read(), stdin_filename) if plan == "-" else read_regular(plan)
-    text = convert_text(file, _NOTATIONS[target])
+    text = convert_text(file, _NOTATIONS[target or ("yaml" if file.source.notation == "text" else "plan")])
     if path is None:
         click.echo(text, nl=False)
         return 0

@@ -42,7 +42,33 @@ def read_plan(path: str) -> File:
 def decode(content: bytes, name: str) -> File:
     """The bytes of a plan, as ``read_plan`` gives them; ``name`` is what the plan is called."""
     source, findings = limits.decode(content, name)
+    if source is not None and (found := _of_another_tool(source)) is not None:
+        return File(source, (found,))
     return File(source or Source("", name, notation_of(name)), findings)
+
+
+_OTHERS = (
+    ("a Makefile", r"(?:GNU)?[Mm]akefile(?:\..+)?|.*\.mk", r"", "run: make TARGET"),
+    ("a workflow of GitHub Actions", r"", r"jobs:\s*$(?=[^\0]*^\s+(?:runs-on|uses):)", ""),
+    ("a pipeline of GitLab", r"\.gitlab-ci\.ya?ml", r"stages:\s*(?:\[|$)(?=[^\0]*^\s+script:)", ""),
+    ("a Taskfile", r"[Tt]askfile(?:\.dist)?\.ya?ml", r"", "run: task NAME"),
+    ("a justfile", r"\.?[Jj]ustfile", r"", "run: just RECIPE"),
+    ("a file of Docker Compose", r"(?:docker-)?compose\.ya?ml", r"", "run: docker compose up --detach"),
+)
+"""What people try to run: what it is, its name, what it has, and the task that calls it."""
+
+
+def _of_another_tool(source: Source) -> Diagnostic | None:
+    """The finding for a text that another tool runs; whatever has `plan` at the margin is a plan."""
+    if re.search(r"^[\"{]?\s*\"?plan", source.text, re.MULTILINE):
+        return None
+    name = os.path.basename(source.name)
+    for what, names, held, call in _OTHERS:
+        if (names and re.fullmatch(names, name)) or (held and re.search(f"^{held}", source.text, re.MULTILINE)):
+            way = f"call it from a task (`{call}`), or port it" if call else "port it"
+            help_ = f"{way}: docs/how-to/come-from-other-tools.md has both side by side"
+            return Diagnostic("PLAN005", f"this is {what}, not a plan", Span(0, 0), help=help_)
+    return None
 
 
 def _not_found(path: str, error: OSError) -> NotFound:

@@ -158,7 +158,23 @@ def _unknown_keys(fault: Fault) -> Iterator[Diagnostic]:
         if key.value not in known:
             under = sections_with(wording.inner_name(str(key.value)), fault.schema, _file)
             takes = partial(_takes, fault.schema, value)
-            yield wording.unknown_key(fault.title, key, known, fault.node, under, takes)
+            found = wording.unknown_key(fault.title, key, known, fault.node, under, takes)
+            known_here = found.fix or "did you mean" in found.message or "belongs under" in found.help
+            told = "" if known_here else _elsewhere(fault.title, str(key.value))
+            yield found._replace(help=told) if told else found
+
+
+def _elsewhere(title: str, name: str) -> str:
+    """Where a key stands that the plan, a task or its defaults have not; empty for one that is known nowhere."""
+    plan = _file(PLAN)
+    keys = {"the plan": plan["properties"], "a task": plan["definitions"]["task"]["properties"]}
+    keys["`defaults`"] = plan["definitions"]["defaults"]["properties"]
+    if title not in keys:
+        return ""
+    places = [place for place, known in keys.items() if name in known]
+    if places:
+        return f"it is a key of {' and of '.join(places)}"
+    return "it is a key of planrunner.yaml, for the whole project" if name in _file(PROJECT)["properties"] else ""
 
 
 def _takes(schema: Schema, value: Node, key: str) -> bool:

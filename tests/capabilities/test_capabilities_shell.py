@@ -126,6 +126,24 @@ class TestExitCodes:
         said = f"first\nERROR:  no such column\nLINE 1: SELECT a\n{mark}\n"
         assert classify(Exit(1, 1.0, "", said), True) == ("logic", "exit code 1: ERROR:  no such column")
 
+    @pytest.mark.parametrize(
+        ("code", "said", "cause"),
+        [
+            (2, "a.c:3:5: error: no type `foo`\n  3 | foo x;\n    | ^~~\nmake[1]: *** [Makefile:5: a.o] Error 1\nmake: Leaving directory 'x'\nmake: *** [Makefile:1: all] Error 2", "a.c:3:5: error: no type `foo`"),
+            (2, "make: *** No rule to make target 'x'.  Stop.", "make: *** No rule to make target 'x'.  Stop."),
+            (127, "shim: python3.12: command not found\n\nThe command exists in:\n  3.12.1\n\nNote: versions\n  at once.", "shim: python3.12: command not found"),
+            (1, "+ echo hi\n+ ls nothing\nls: nothing: No such file\n++ true", "ls: nothing: No such file"),
+            (1, "+ echo hi\n+ grep -q nothing f", "`grep -q nothing f`"),
+            (1, "Traceback (most recent call last):\n  File x\nValueError: bad", "ValueError: bad"),
+            (1, "/x.js:1\nthrow new Error('bad')\n^\n\nError: bad\n    at Object\n\nNode.js v20.1.0", "Error: bad"),
+            (1, "error[E1]: no value `x`\n --> a.rs:3:5\n  |\n3 |  x\n  |  ^ not in scope\n\nerror: aborting due to 1 error\n\nFor more about it, ask.\nerror: could not compile `a`", "error[E1]: no value `x`"),
+            (1, "error: failed to push\nhint: Updates were rejected\nhint: pull first", "error: failed to push"),
+            (1, "   all\n   indented", "indented"),
+        ],
+    )  # fmt: skip
+    def test_the_message_has_the_line_that_says_why(self, code: int, said: str, cause: str) -> None:
+        assert classify(Exit(code, 1.0, "", said), True) == ("logic", f"exit code {code}: {cause}")
+
 
 class TestOutputFile:
     def test_json_lines_pairs_and_blocks_may_be_mixed(self, tmp_path: Path) -> None:

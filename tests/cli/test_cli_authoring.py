@@ -437,3 +437,35 @@ def test_every_notation_of_a_plan_gives_the_same_json_text(run, plan):
         plan(run("convert", name, "--to", target).out, f"q.{target}")
         texts.add(run("convert", f"q.{target}", "--to", "json").out)
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("Makefile", "all: a.o\n\techo done\n", "a Makefile"),
+        (".github/workflows/ci.yml", "on: push\njobs:\n  a:\n    runs-on: x\n    services: {r: {image: redis:7}}\n", "a workflow of GitHub Actions"),
+        (".gitlab-ci.yml", "stages: [a]\nb:\n  script: [c]\n", "a pipeline of GitLab"),
+        ("justfile", "a:\n  echo b\n", "a justfile"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["convert", "lint", "exec", "fmt"])
+def test_a_file_of_another_tool_is_told_as_what_it_is(command, name, text, what, run, plan, tmp_path):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    plan(text, name)
+    done = run(command, name)
+    assert done.code in (1, 3, 5), done
+    said = done.out + done.err
+    assert f"this is {what}, not a plan" in said and "come-from-other-tools" in said and said.count("PLAN0") == 2
+
+
+def test_a_plan_for_a_makefile_or_with_the_words_of_a_workflow_is_a_plan(run, plan):
+    plan("plan: p\ntasks:\n  - {id: jobs, run: make, timeout: 1m}\n", "Makefile.yaml")
+    assert run("lint", "Makefile.yaml").code == 0
+
+
+def test_convert_writes_the_other_notation_unless_told(run, plan):
+    plan("plan: p\ntasks:\n  - {id: a, run: make, timeout: 1m}\n", "p.yaml")
+    text = run("convert", "p.yaml").out
+    assert text == run("convert", "p.yaml", "--to", "plan").out
+    plan(text, "p.plan")
+    assert run("convert", "p.plan").out == run("convert", "p.plan", "--to", "yaml").out

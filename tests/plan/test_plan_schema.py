@@ -243,6 +243,23 @@ def test_who_decides_at_a_gate_belongs_under_its_approvers(key: str, inside: str
     assert finding.help == f"it belongs under `approvers`: `approvers: {{{inside}: …}}`"
 
 
+@pytest.mark.parametrize(
+    ("text", "help_"),
+    [
+        ("env_file: .env\ntasks: [{id: a, run: x}]", "it is a key of planrunner.yaml, for the whole project"),
+        ("tasks: [{id: a, run: x, env_file: .env}]", "it is a key of planrunner.yaml, for the whole project"),
+        ("run: x\ntasks: [{id: a, run: x}]", "it is a key of a task"),
+        ("tasks: [{id: a, run: x, services: {}}]", "it is a key of the plan"),
+        ("defaults: {on_failure: continue}\ntasks: [{id: a, run: x}]", "it is a key of the plan and of a task"),
+        ("tasks: [{id: a, run: x, zzz: {}}]", ""),
+        ("subplans: {s: {tasks: [{id: a, run: x, notify: {}}]}}\ntasks: [{id: b, subplan: s}]", "it is a key of planrunner.yaml, for the whole project"),
+    ],
+)  # fmt: skip
+def test_a_key_in_the_wrong_place_is_told_where_it_stands(text: str, help_: str) -> None:
+    (finding,) = found(f"plan: p\n{text}\n")
+    assert (finding.code, finding.help) == ("PLAN003", help_)
+
+
 @pytest.mark.parametrize("task", ["titel: [x]", "roles: [release]", "timeuot: []", "needz: 4"])
 def test_no_rename_is_offered_to_a_key_that_cannot_have_the_value(task: str) -> None:
     (finding,) = found(f"plan: p\ntasks:\n  - {{id: a, uses: noop, {task}}}\n")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from planrunner.frozen import EMPTY
-from planrunner.plan.expressions.evaluate import constant
+from planrunner.plan.expressions.evaluate import constant, elsewhere
 from planrunner.plan.expressions.functions import BUILT_IN, CALLED, FUNCTIONS, Function
 from planrunner.plan.expressions.patterns import compiled
 from planrunner.plan.expressions.tree import show
@@ -235,9 +235,10 @@ class Checker:
         return ANY
 
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
-        meant = "matrix" if name == "item" and "matrix" in known else nearest(name, known)
+        way_out = elsewhere(name) if tree[0] == "name" else ""
+        meant = "matrix" if name == "item" and "matrix" in known else "" if way_out else nearest(name, known)
         meant = meant or self.output_named(tree, name)
-        way_out = f"did you mean `{meant}`?" if meant else ""
+        way_out = f"did you mean `{meant}`?" if meant else way_out
         if not way_out and 0 < len(known) <= _FEW:
             way_out = f"there is {', '.join(f'`{item}`' for item in known)}"
         return self.report(code, message, tree, way_out, _name_start(tree, name))

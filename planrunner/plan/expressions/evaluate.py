@@ -366,6 +366,22 @@ FACTS: dict[str, tuple[str, str]] = {
     "network.online": ("bool", "whether a default route leads out through an interface that is up"),
 }
 ROOTS = frozenset(name.partition(".")[0] for name in FACTS)
+_ENDED = "`{}` is known once the task has ended: in `expect` and `next`; of another task it is `tasks.ID.{}`"
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(ROOTS, "`{}` is read before a task starts: in `when`, `preconditions` and `fresh`"),
+    **dict.fromkeys(("exit_code", "duration", "stdout", "stderr", "outputs"), _ENDED),
+    **dict.fromkeys(("item", "index"), "`{}` is there in tasks with `foreach` and in those inside them"),
+    "matrix": "`{}` is there in tasks with `matrix` and in those inside them",
+    **dict.fromkeys(("loop", "carry"), "`{}` is there in the tasks of a `loop` and in its `until`"),
+    "rework": "`{}` is there in plans with a gate that sends tasks back",
+    **dict.fromkeys(("failure", "message"), "`{}` is there in `failure_modes`; of another task it is `tasks.ID.{}`"),
+}
+"""Names that some places of a plan know → where, for a name that stands in another; ``{}`` is the name."""
+
+
+def elsewhere(name: str) -> str:
+    """Where a name is known that is not known here; empty for one that no place knows."""
+    return ELSEWHERE.get(name, "").replace("{}", name)
 
 
 def decided(tree: Tree, scope: Scope) -> bool | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from planrunner.plan.expressions.evaluate import elsewhere
 from planrunner.plan.expressions.functions import CALLED, METHODS
 from planrunner.plan.expressions.tree import children, paths_of
 from planrunner.plan.expressions.values import DEEPEST, SPLIT, TOO_DEEP, ExpressionError
@@ -151,7 +152,10 @@ def _unresolved(expression: Expression, known: frozenset[str]) -> ExpressionErro
     while waiting:
         node = waiting.pop()
         if node[0] == "name" and node[3] not in known:
-            return _unknown("PLAN201", f"`{node[3]}` is not defined here", node, nearest(node[3], sorted(known)))
+            near = nearest(node[3], sorted(known)) if not elsewhere(node[3]) else None
+            if node[3] == "output" and "stdout" in known:
+                near = "stdout"  # what a task printed, which others call its output
+            return _unknown("PLAN201", f"`{node[3]}` is not defined here", node, near)
         if node[0] == "call" and node[3] not in CALLED:
             meant = nearest(node[3], CALLED)
             return _unknown("PLAN208", f"unknown function `{node[3]}`", node, meant)
@@ -160,7 +164,8 @@ def _unresolved(expression: Expression, known: frozenset[str]) -> ExpressionErro
 
 
 def _unknown(code: str, message: str, node: tuple[str, int, int, str], meant: str | None) -> ExpressionError:
-    way_out = f"did you mean `{meant}`? or mark plain words: `- judge: …`" if meant else WAYS_OUT
+    way_out = f"did you mean `{meant}`?" if meant else f"{elsewhere(node[3])};" if elsewhere(node[3]) else ""
+    way_out = f"{way_out} or mark plain words: `- judge: …`" if way_out else WAYS_OUT
     return ExpressionError(message, node[1], node[1] + len(node[3]), way_out, code)
 
 

@@ -1155,6 +1155,25 @@ def test_an_output_without_its_task_is_told_with_it() -> None:
     assert "outputs" not in told[2][1]
 
 
+@pytest.mark.parametrize(
+    ("task", "help_"),
+    [
+        ("run: x, expect: [disk.free >= 1GB]", "`disk` is read before a task starts: in `when`, `preconditions` and `fresh`; or mark plain words: `- judge: …`"),
+        ("run: x, expect: ['output contains \"hi\"']", "did you mean `stdout`? or mark plain words: `- judge: …`"),
+        ("run: 'echo {{ stdout }}'", "`stdout` is known once the task has ended: in `expect` and `next`; of another task it is `tasks.ID.stdout`"),
+        ("run: x, when: exit_code == 0", "`exit_code` is known once the task has ended: in `expect` and `next`; of another task it is `tasks.ID.exit_code`"),
+        ("run: 'echo {{ item }}'", "`item` is there in tasks with `foreach` and in those inside them"),
+        ("loop: {max: 2, until: 'item == 1', tasks: [{id: b, run: x}]}", "`item` is there in tasks with `foreach` and in those inside them"),
+        ("foreach: [1], run: 'echo {{ carry.n }}'", "`carry` is there in the tasks of a `loop` and in its `until`"),
+        ("run: 'echo {{ nothing }}'", ""),
+    ],
+)  # fmt: skip
+def test_a_name_in_the_wrong_place_is_told_where_it_is_known(task: str, help_: str) -> None:
+    told = findings(f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {task}}}\n")
+    told = [each for each in told if each.code == "PLAN201"]
+    assert [each.help if help_ else "is there" in each.help for each in told] == [help_ or False]
+
+
 def test_a_time_budget_of_the_plan_bounds_its_subplans_too() -> None:
     subplans = "subplans: {check: {tasks: [{id: look, run: x}]}}\ntasks: [{id: c, subplan: check}]\n"
     assert "PLAN501" in {each.code for each in findings(f"plan: p\n{subplans}")}
