@@ -15,7 +15,7 @@ from planrunner.views.gates import next_commands
 from planrunner.views.hypotheses import hypotheses_line
 from planrunner.views.revision import proposal_commands
 from planrunner.views.rollback import rollback_lines
-from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
+from planrunner.views.status import NAMED, because, counts_text, is_dry, listed, shown_counts, waiting
 from planrunner.views.suggestions import suggestion_lines
 from planrunner.views.terminal import Terminal, duration_text, plural
 
@@ -81,7 +81,7 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     """``✔ release-check completed in 12.3s: 4 completed (run 01J…)``; ``now`` is for runs that still go on."""
     seconds = state.spent_time(now) if now is not None else state.active
     took = f" in {duration_text(seconds)}" if seconds else ""
-    why = f" ({state.reason})" if state.reason not in ("", state.status) and state.status != "completed" else ""
+    why = because(state.status, state.reason)
     head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
     which = DRY if is_dry(state) else f"run {run_id}"
     return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(shown_counts(state))} ({which})"

@@ -38,6 +38,11 @@ def amount_text(what: str, value: float | None) -> str:
     return f"{value:g}" if value != int(value) else str(int(value))
 
 
+def because(status: str, reason: str) -> str:
+    """``" (budget)"`` behind the status of a run, where its reason says more than that."""
+    return f" ({reason})" if reason not in ("", status) and status != "completed" else ""
+
+
 def shown_status(state: State, number: int) -> str:
     """The status to show: no task runs while no process holds the run.
 
@@ -217,6 +222,7 @@ _FIRST = (
     "blocked",
     "running",
     "queued",
+    "paused",
     "pending",
     "cancelled",
     "abandoned",

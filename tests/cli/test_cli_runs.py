@@ -194,8 +194,19 @@ def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
 def test_the_list_of_runs_names_them_as_other_commands_do(run, plan):
     assert run("exec", plan(FAILS)).code == 1
     [listed] = json.loads(run("runs", "--json").out)["runs"]
-    assert listed["run_id"] == json.loads(run("show", "--json").out)["run_id"]
-    assert listed.keys() <= json.loads(run("show", "--json").out).keys()
+    shown = json.loads(run("show", "--json").out)
+    assert listed == {name: shown[name] for name in listed}
+
+
+def test_the_lists_give_the_reason_of_a_run_that_ended(run, plan):
+    name = plan("plan: p\nbudget: {time: 0.1s}\ntasks:\n  - {id: a, run: sleep 60, timeout: 10m}\n")
+    assert run("exec", name).code != 0
+    assert json.loads(run("show", "--json").out)["reason"] == "budget"
+    assert json.loads(run("runs", "--json").out)["runs"][0]["reason"] == "budget"
+    assert json.loads(run("runs", "digest", "--json").out)["runs"][0]["reason"] == "budget"
+    assert "✘ failed (budget)" in run("runs").out
+    assert run("exec", plan(FAILS)).code == 1
+    assert "✘ failed  " in run("runs").out
 
 
 def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
@@ -249,6 +260,15 @@ def test_show_prints_the_tree_and_the_timeline(run, plan):
 def test_a_graph_is_coloured_by_a_run(run, plan):
     run("exec", plan(FAILS))
     assert "class n1 failed" in run("graph", "--run", "last", "--format", "mermaid").out
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "dot", "json"])
+def test_a_graph_shows_a_run_in_which_people_have_decided_and_nothing_went_on(run, plan, form):
+    name = plan("plan: p\ntasks:\n  - {id: a, ask: 'go?'}\n  - {id: b, run: x, needs: [a], timeout: 10m}\n")
+    assert run("exec", name).code == 8
+    assert run("approve", "last", "a").code == 0
+    assert json.loads(run("show", "--json").out)["tasks"]["a"]["status"] == "paused"
+    assert run("graph", "--run", "last", "--format", form).code == 0
     assert "✘ " in run("graph", "p.yaml", "--run", "last").out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import html
 import json
 import re
@@ -80,8 +80,7 @@ class Examination:
     def called(self, *words: str, codes: Iterable[int] = (0,)) -> Called | None:
         """A command that has to come to one of ``codes``."""
         done = call(self.project, *words)
-        told = done.out + done.err
-        if BROKEN.search(told) or done.code not in codes:
+        if BROKEN.search(done.err) or done.code not in codes:
             self.say(f"`{shlex.join(words)}` exits with {done.code}: {_cut(done.err[-600:] or done.out[-300:])}")
             return None
         return done
@@ -94,7 +93,8 @@ class Examination:
         try:
             data = json.loads(done.out)
         except ValueError as error:
-            return self.say(f"`{shlex.join(words)} --json` prints no JSON: {error}")
+            self.say(f"`{shlex.join(words)} --json` prints no JSON: {error}")
+            return None
         for error in _validator(schema).iter_errors(data) if schema else ():
             where = "/".join(map(str, error.absolute_path))
             self.say(f"`{words[0]} --json` does not fit {schema} at {where}: {_cut(error.message)}")
@@ -395,13 +395,16 @@ class Examination:
 
     def _described(self, template: str, address: str, answer: Answer) -> None:
         if answer.status >= 500:
-            return self.say(f"API {address} answers {answer.status}: {_cut(answer.text)}")
+            self.say(f"API {address} answers {answer.status}: {_cut(answer.text)}")
+            return
         document = _openapi(self.served)
         told = document["paths"][template]["get"]["responses"].get(str(answer.status))
         if told is None:
-            return self.say(f"API {address} answers {answer.status}, which its description does not have")
+            self.say(f"API {address} answers {answer.status}, which its description does not have")
+            return
         if answer.kind not in told.get("content", {answer.kind: {}}):
-            return self.say(f"API {address} answers {answer.status} as {answer.kind}")
+            self.say(f"API {address} answers {answer.status} as {answer.kind}")
+            return
         schema = told.get("content", {}).get(answer.kind, {}).get("schema")
         if schema and answer.kind.endswith("json"):
             whole = {**schema, "components": document.get("components", {})}
@@ -422,12 +425,13 @@ class Examination:
                 self._told_on(Answer(200, {}, report.read_bytes()), "the report")
             packed = Path(folder, "archive.tar")
             if not self.called("archive", self.run, "-o", str(packed)):
-                return None
+                return
             with tarfile.open(packed) as file:
                 file.extractall(folder, filter="data")
             found = next(Path(folder).rglob("run.json"), None)
             if found is None:
-                return self.say("the archive has no run.json")
+                self.say("the archive has no run.json")
+                return
             self._as_shown(json.loads(found.read_text()), "run.json of the archive")
             for name in ("postmortem.json", "decisions.json", "manifest.json"):
                 json.loads((found.parent / name).read_text())
@@ -458,7 +462,7 @@ class Examination:
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder, self.project.name)
                 shutil.copytree(self.project, copy, symlinks=True)
-                words = shlex.split(command)[1:]
+                words = [word.partition("|")[0] for word in shlex.split(command)[1:]]  # the first of the answers
                 took = call(copy, *words)
                 if took.code not in (0, 1, 8) or BROKEN.search(took.err):
                     self.say(f"`{command}`, told for `{name}`, exits with {took.code}: {_cut(took.err)}")
@@ -511,7 +515,7 @@ def _counts_text(counts: dict[str, int]) -> str:
 def _moment(at: float | None) -> str | None:
     if at is None:
         return None
-    moment = datetime.datetime.fromtimestamp(int(at * 1000) / 1000, datetime.UTC)
+    moment = dt.datetime.fromtimestamp(int(at * 1000) / 1000, dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(at * 1000) % 1000:03d}Z"
 
 

@@ -29,6 +29,7 @@ from planrunner.machine.events import (
     Entry,
     GateReopened,
     GateVoted,
+    RunEnded,
     RunForked,
     RunParked,
     RunReopened,
@@ -203,14 +204,16 @@ def summary(journal: Journal, row: RunRow) -> RunSummary:
     status, reason = row.status, ""
     if row.leased:
         status = "running"
-    elif not status:
+    else:
         status, reason = parked(journal, row.run, row.last_seq)
     return RunSummary(row.run, row.plan_id, row.plan_digest, status, reason, row.created, row.ended)
 
 
 def parked(journal: Journal, run: str, last_seq: int) -> tuple[str, str]:
-    """Status and reason of a run without a lease that did not end, by its last entry."""
+    """Status and reason of a run without a lease, by its last entry."""
     for entry in journal.entries(run, last_seq - 1):
+        if isinstance(entry.event, RunEnded):
+            return entry.event.status, entry.event.reason
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
         if isinstance(entry.event, RunReopened):
