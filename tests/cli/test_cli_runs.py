@@ -264,7 +264,7 @@ def test_a_graph_is_coloured_by_a_run(run, plan):
 
 @pytest.mark.parametrize("form", ["text", "mermaid", "dot", "json"])
 def test_a_graph_shows_a_run_in_which_people_have_decided_and_nothing_went_on(run, plan, form):
-    name = plan("plan: p\ntasks:\n  - {id: a, ask: 'go?'}\n  - {id: b, run: x, needs: [a], timeout: 10m}\n")
+    name = plan("plan: p\ntasks:\n  - {id: a, ask: 'go?'}\n  - {id: b, run: echo b, needs: [a], timeout: 10m}\n")
     assert run("exec", name).code == 8
     assert run("approve", "last", "a").code == 0
     assert json.loads(run("show", "--json").out)["tasks"]["a"]["status"] == "paused"
