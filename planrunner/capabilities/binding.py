@@ -72,7 +72,7 @@ def invoke(
             return Outcome("logic", why) if why else result
         if binding.declaration.process and result is not returned:
             return Outcome("logic", no_process(binding.declaration.name, returned))
-        outcome = sound(result, what, halves)
+        outcome = _with_code(sound(result, what, halves))
         if binding.typed is None or binding.typed is not binding.function or outcome.failure:
             return outcome
         return held(binding.function, binding.declaration.name, outcome)
@@ -81,7 +81,13 @@ def invoke(
     except BaseException as error:  # a capability's own fault must not reach the engine
         if interrupts(error):
             raise
-        return outcome_of_fault(error)
+        return _with_code(outcome_of_fault(error))
+
+
+def _with_code(outcome: Outcome) -> Outcome:
+    """The outcome with the exit code that stands among its outputs: a program ran elsewhere, in a container."""
+    code = outcome.outputs.get("exit_code") if outcome.exit_code is None else None
+    return outcome._replace(exit_code=code) if type(code) is int else outcome
 
 
 def outcome_of_fault(error: BaseException) -> Outcome:

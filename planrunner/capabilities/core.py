@@ -23,6 +23,9 @@ from planrunner.capabilities.contract import (
 )
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import Names
+from planrunner.plan.model import Task
 from planrunner.plan.tasks import reads_exit_code
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
@@ -108,6 +111,8 @@ def shell(context: Context) -> Spawn:
 
     def finish(ended: Exit) -> Outcome:
         failure, message = classify(ended, bool(context.call.arguments))
+        if failure == "transient" and ended.code == _TRY_AGAIN and _accepted(call.task, ended.code):
+            failure = "logic"
         outputs: dict[str, Json] = {}
         gives = not failure or (failure == "logic" and ended.code > 0 and reads_exit_code(call.task))
         try:
@@ -127,6 +132,13 @@ def shell(context: Context) -> Spawn:
     given = call.stdin.encode("utf-8", "surrogatepass")
     keep = OUTPUT_LIMIT if call.task.stdout else 65536
     return Spawn(arguments, env, call.directory, given, finish=finish, keep=keep)
+
+
+def _accepted(task: Task, code: int) -> bool:
+    """Whether criteria that read nothing but the exit code name it: then it is not a word for a failure."""
+    read = [each.expression for each in task.expect if each.expression is not None]
+    alone = [each for each in read if set(each.paths) == {("exit_code",)}]
+    return bool(alone) and all(truth(each.tree, Names({"exit_code": code})) for each in alone)
 
 
 def _program(words: list[str]) -> str:

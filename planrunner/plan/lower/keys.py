@@ -308,6 +308,7 @@ KEYS = (
     Key("effect", _word),
     Key("effects", _note),
     Key("expect", _together, "success_criteria criteria"),
+    Key("ok_codes", _together),
     Key("postconditions", _together),
     Key("validation", _validation),
     Key("failure_modes", _together),

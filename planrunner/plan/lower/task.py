@@ -11,6 +11,7 @@ from planrunner.diagnostics import Label
 from planrunner.plan.agents import PLANNING
 from planrunner.plan.commands.lower import BOUND, COMPUTED, OF_ATTEMPTS, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
 from planrunner.plan.lower.actions import check_params, linked, params
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
@@ -19,7 +20,7 @@ from planrunner.plan.lower.keys import CRITERIA, Draft, computes
 from planrunner.plan.lower.reflection import with_reflections
 from planrunner.plan.lower.servers import FAMILY, check_server
 from planrunner.plan.lower.values import Lowering, Pending, condition, criteria
-from planrunner.plan.model import Budgets, Loop, Retry, Task
+from planrunner.plan.model import Budgets, Criterion, Loop, Retry, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.tasks import makes
 from planrunner.plan.wording import makes_a_gate
@@ -257,10 +258,20 @@ def _finish_criteria(draft: Draft) -> None:
         if key in draft.nodes:
             here = draft.low.known(known)
             draft.fields[key] = criteria(draft.low, draft.nodes[key], here | names if names else here)
+    if "ok_codes" in draft.nodes:
+        draft.fields["expect"] = (*_good_codes(draft.nodes["ok_codes"]), *draft.fields.get("expect", ()))
     if "validation" in draft.nodes:
         here = draft.low.known(CRITERIA["postconditions"])
         checks = criteria(draft.low, draft.nodes["validation"], here | names if names else here)
         draft.fields["postconditions"] = (*draft.fields.get("postconditions", ()), *checks)
+
+
+def _good_codes(node: Node) -> tuple[Criterion, ...]:
+    """Exit codes that are good, as the criterion that they are."""
+    items = node.items if isinstance(node, Sequence) else [node]
+    codes = [str(code) for item in items if (code := values.whole(item)) is not None]
+    text = f"exit_code in [{', '.join(codes)}]" if len(codes) != 1 else f"exit_code == {codes[0]}"
+    return (Criterion(text, parse(text)._replace(span=node.span), node.span),) if codes else ()
 
 
 def _item_names(draft: Draft) -> frozenset[str]:
@@ -300,7 +311,7 @@ _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
     (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
-    (frozenset({*CRITERIA, "validation"}), _finish_criteria),
+    (frozenset({*CRITERIA, "ok_codes", "validation"}), _finish_criteria),
     (flow.FANOUT_KEYS | {"foreach", "matrix"}, _finish_fanout),
 )
 """Which keys call for which of them."""

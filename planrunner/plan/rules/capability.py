@@ -57,6 +57,36 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield from _action(view, task, task.rollback, "rollback")
 
 
+EXIT_CODES = ("PLAN235",)
+
+_EXITS = frozenset({"python.run"})
+"""Capabilities that are a process of their own and take no script."""
+
+
+def check_exit_codes(view: PlanView) -> Iterable[Diagnostic]:
+    """Exit codes of tasks that have none. What a plugin gives is not known, nor what a person says of words."""
+    for task in view.plan.tasks:
+        capability = view.used.get(task.uses)
+        if task.command or (task.uses and (capability is None or _exits(capability))):
+            continue
+        read = [each for each in (*task.expect, *task.postconditions) if each.expression is not None]
+        place = next((each.span for each in read if each.expression and ("exit_code",) in each.expression.paths), None)
+        if place is None:
+            continue
+        help_ = "say it at the task that does: it has `run`"
+        what = f"`{task.uses}` runs no program" if task.uses else f"`{task.id}` runs no program itself"
+        yield Diagnostic("PLAN235", f"{what}, so it has no exit code", place, help=help_)
+
+
+def _exits(capability: Capability) -> bool:
+    return (
+        capability.takes_run
+        or capability.plugin != "planrunner"
+        or capability.name in _EXITS
+        or any(field.name == "exit_code" for field in capability.outputs)
+    )
+
+
 def _nothing_to_run(view: PlanView, task: Task) -> Diagnostic:
     message = f"`{task.uses}` has nothing to run"
     if isinstance(task.inputs, dict) and "run" in task.inputs:

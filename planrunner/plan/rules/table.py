@@ -58,6 +58,7 @@ MOST_OTHERS = 50_000
 
 TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (capability.CODES, capability.check),
+    (capability.EXIT_CODES, capability.check_exit_codes),
     (policy.CAPABILITY_CODES, policy.check_capabilities),
     (characters.CODES, characters.check),
     (unused.KEY_CODES, unused.check_keys),

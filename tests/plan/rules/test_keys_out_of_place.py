@@ -69,7 +69,7 @@ IDLE: dict[str, tuple[Any, str]] = {
 """A value for the key, and the kinds of tasks on which it has no effect."""
 
 EVERYWHERE = frozenset(
-    "id title description kind role priority owner labels needs join when expect preconditions postconditions "
+    "id title description kind role priority owner labels needs join when expect ok_codes preconditions postconditions "
     "validation assumptions risks effects effect secrets irreversible allow_failure on_success on_failure "
     "next failure_modes outputs evidence budgets checkpoint ends_plan capabilities foreach matrix policy "
     "status deadline reflect".split()

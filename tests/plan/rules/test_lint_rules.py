@@ -40,6 +40,23 @@ def test_planning_on_its_own_is_off_and_can_only_be_said_to_be(said: str, codes:
     assert [finding.code for finding in findings(text)] == codes
 
 
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        ("uses: noop, ok_codes: [0, 3]", ["PLAN235 [0, 3]"]),
+        ('subplan: [{id: b, run: x}], expect: "exit_code == 0"', ['PLAN235 "exit_code == 0"']),
+        ("gate: approval, ask: go on, postconditions: [exit_code == 0]", ["PLAN235 exit_code == 0"]),
+        ("run: x, ok_codes: [0, 3]", []),
+        ("foreach: [1], run: x, ok_codes: 3", []),
+        ("uses: docker.run, with: {image: a, command: [b]}, ok_codes: 3", []),
+        ('uses: python.run, with: {code: "print(1)"}, expect: [exit_code == 0]', []),
+        ("uses: noop, expect: [outputs.value == 1]", []),
+    ],
+)
+def test_a_task_that_runs_no_program_has_no_exit_code(task: str, found: list[str]) -> None:
+    assert [each for each in lint(f"  - {{id: a, {task}}}\n") if each.startswith("PLAN235")] == found
+
+
 CLEAN = {
     "outputs of printed text and JSON": """
   - {id: a, run: x, stdout: json, outputs: {n: int, m: string}}
