@@ -37,6 +37,8 @@ class Type(NamedTuple):
     """Names that a map does not have though they look as if it had, each with what is meant."""
     counts: Literal["", "time", "size"] = ""
     """Of a number: the quantity of which it counts the seconds or bytes, which it can be compared with."""
+    late: bool = False
+    """It is null when it is read for the first time: a value that a loop carries on without a first one."""
 
 
 _FEW = 12
@@ -141,7 +143,7 @@ def check(expression: Expression, names: Mapping[str, Type]) -> tuple[Type, list
 
     Offsets of problems count from the start of the expression's text (see ``Problem`` for places in the file). Codes:
     PLAN201 unknown name, PLAN202 unknown output, PLAN204 may be missing, PLAN205 types that do not fit, PLAN207 a
-    pattern that cannot be read, PLAN208 unknown function or wrong number of arguments.
+    pattern that cannot be read, PLAN208 unknown function or wrong number of arguments, PLAN236 null in the first round.
     """
     checker = Checker(names)
     return checker.type(expression.tree), checker.problems
@@ -149,13 +151,10 @@ def check(expression: Expression, names: Mapping[str, Type]) -> tuple[Type, list
 
 def check_condition(expression: Expression, names: Mapping[str, Type]) -> list[Problem]:
     """Like ``check`` for an expression that must be true or false, with PLAN206 for one that is always the same."""
-    found, problems = check(expression, names)
+    checker = Checker(names)
+    checker.flag(expression.tree)
+    problems = checker.problems
     _, start, end, *_ = expression.tree
-    if found.kind not in ("bool", "any"):
-        way_out = "compare it, or ask `… is not empty`" if found.kind in ("string", "list", "map") else "compare it"
-        problems.append(
-            Problem("PLAN205", f"`{show(expression.tree)}` is {_name(found)}, not true or false", start, end, way_out)
-        )
     verdict = None if problems else constant(expression.tree)
     if verdict is not None:
         problems.append(Problem("PLAN206", f"`{show(expression.tree)}` is always {str(verdict).lower()}", start, end))
@@ -165,13 +164,15 @@ def check_condition(expression: Expression, names: Mapping[str, Type]) -> list[P
 class Checker:
     """Looks at trees; ``problems`` grows, ``bound`` are the names that loops around give."""
 
-    __slots__ = ("bound", "guarded", "names", "problems")
+    __slots__ = ("behind", "bound", "guarded", "names", "problems")
 
     def __init__(self, names: Mapping[str, Type]) -> None:
         self.names = names
         self.bound: dict[str, Type] = {}
         self.problems: list[Problem] = []
         self.guarded = 0
+        self.behind = 0
+        """How many conditions stand before what is read, which may keep it from being read at all."""
 
     def type(self, tree: Tree) -> Type:
         return _TYPES[tree[0]](self, tree)
@@ -259,14 +260,34 @@ class Checker:
         return found
 
     def flag(self, tree: Tree) -> None:
-        found = self.type(tree)
+        self.judge(tree, self.type(tree))
+
+    def judge(self, tree: Tree, found: Type, way_out: str = "") -> None:
+        """A condition has to be true or false; ``way_out`` is what was meant where it is not."""
         if found.kind not in ("bool", "any"):
-            way_out = "compare it, or ask `… is not empty`"
+            if not way_out:
+                filled = found.kind in ("string", "list", "map") and tree[0] != "const"
+                way_out = f"compare it, or ask `{show(tree)} is not empty`" if filled else "compare it"
             self.report("PLAN205", f"`{show(tree)}` is {_name(found)}, not true or false", tree, way_out)
+        elif found.late and not self.behind and not way_out:
+            help_ = f"ask `{show(tree)} is not empty`, or give it a `first` value under `carry`"
+            self.report("PLAN236", f"`{show(tree)}` is null in the first round, not true or false", tree, help_)
 
     def flags(self, tree: Tree) -> Type:
-        for item in [tree[3]] if tree[0] == "not" else tree[3]:
-            self.flag(item)
+        conditions = [tree[3]] if tree[0] == "not" else tree[3]
+        kinds = []
+        for number, item in enumerate(conditions):
+            self.behind += number > 0
+            kinds.append(self.type(item))
+            self.behind -= number > 0
+        way_out = _instead(conditions, kinds) if tree[0] == "or" else ""
+        for number, (item, found) in enumerate(zip(conditions, kinds, strict=True)):
+            self.behind += number > 0
+            before = len(self.problems)
+            self.judge(item, found, way_out)
+            self.behind -= number > 0
+            if way_out and len(self.problems) > before:
+                break  # the way out tells of both ends
         return BOOL
 
     def local(self, tree: Tree) -> Type:
@@ -309,8 +330,10 @@ class Checker:
 
     def choose(self, tree: Tree) -> Type:
         self.flag(tree[3])
+        self.behind += 1
         then, otherwise = self.type(tree[4]), self.type(tree[5])
-        return _either(then, otherwise) if then.kind == otherwise.kind else ANY
+        self.behind -= 1
+        return _either(then, otherwise)._replace(late=False) if then.kind == otherwise.kind else ANY
 
     def compare(self, tree: Tree) -> Type:
         _, _, _, operator, left_tree, right_tree = tree
@@ -391,7 +414,7 @@ class Checker:
         return self.built_in(name, arguments) if function is None else self.result(name, function, arguments)
 
     def built_in(self, name: str, arguments: Tree) -> Type:
-        value = self.guard(arguments[0])
+        value = self.guard(arguments[0])._replace(late=False)
         if name == "exists":
             return BOOL
         other = self.type(arguments[1])
@@ -411,6 +434,16 @@ class Checker:
         if name in ("matches", "split_pattern", "replace_pattern"):
             self.pattern(arguments[1])
         return _given(name, function.gives, types)
+
+
+def _instead(conditions: list[Tree], kinds: list[Type]) -> str:
+    """What is meant by an ``or`` that chooses between two values; empty where it asks conditions."""
+    one, *others = [found.kind for found in kinds]
+    if len(others) != 1 or "bool" in (one, *others) or one == others[0] == "any":
+        return ""
+    value, other = map(show, conditions)
+    empty = f"; where it may be empty, `{value} if {value} is not empty else {other}`"
+    return f"write `default({value}, {other})`" + (empty if one in ("any", "string", "list", "map") else "")
 
 
 def _given(name: str, gives: str, types: list[Type]) -> Type:

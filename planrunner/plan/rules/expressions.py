@@ -16,7 +16,7 @@ from planrunner.plan.rules.texts import Site, expressions_of, place_of
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
 
-CODES = ("PLAN201", "PLAN202", "PLAN204", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN703")
+CODES = ("PLAN201", "PLAN202", "PLAN204", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN236", "PLAN703")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:

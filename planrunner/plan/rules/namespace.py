@@ -132,7 +132,7 @@ class Naming:
         if moment == "rounds":
             if task.loop is not None:
                 carry = task.loop.carry
-                base = {**base, "loop": _ROUND, "carry": _carried(tuple(carry) if isinstance(carry, dict) else ())}
+                base = {**base, "loop": _ROUND, "carry": _carried(carry if isinstance(carry, dict) else {})}
             if task.agent is not None:
                 return {**base, "outputs": self._outputs(task)}
             return {**(OF_ATTEMPTS if task.command else {}), **base, "tasks": self._inner(task)}
@@ -310,8 +310,9 @@ def _hypotheses(declared_ones: tuple[Hypothesis, ...]) -> Type:
     return found._replace(item=_HYPOTHESIS)
 
 
-def _carried(names: tuple[str, ...]) -> Type:
-    return object_of(dict.fromkeys(names, ANY), "`carry`")
+def _carried(carry: Mapping[str, object]) -> Type:
+    begun = {name: isinstance(value, dict) and value.get("first") is not None for name, value in carry.items()}
+    return object_of({name: ANY._replace(late=not begun[name]) for name in carry}, "`carry`")
 
 
 def _item(fanout: Fanout, known: Mapping[str, Type]) -> dict[str, Type]:

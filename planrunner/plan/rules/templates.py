@@ -22,7 +22,7 @@ from planrunner.plan.shell.quoting import problems as script_problems
 from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, codes, is_template, tree_of
 from planrunner.plan.templates import problems as template_problems
 
-CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
+CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217", "PLAN236")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -118,11 +118,15 @@ def _walk(nodes: Iterable[Node], checker: Checker, problems: list[Problem]) -> N
             checker.type(node.code.tree)
             _take(checker, node.code.start, problems)
         elif isinstance(node, Branches):
-            for code, body in node.found:
+            for number, (code, body) in enumerate(node.found):
                 if code is not None:
+                    checker.behind += number > 0
                     checker.flag(code.tree)
+                    checker.behind -= number > 0
                     _take(checker, code.start, problems)
+                checker.behind += 1
                 _walk(body, checker, problems)
+                checker.behind -= 1
         elif isinstance(node, Loop):
             around = checker.bound
             checker.bind(node.code.tree)

@@ -14,6 +14,7 @@ from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
 from planrunner.source import Source, Span
+from planrunner.syntax.tree import Json
 
 People = Mapping[str, tuple[str, ...]] | None
 
@@ -39,10 +40,10 @@ _WORD = "A-Za-z0-9_*-"
 
 
 class Container(NamedTuple):
-    """What stands around nested steps: the carried names of the nearest loop (None without one), the names that an item
+    """What stands around nested steps: what the nearest loop carries (None without one), the names that an item
     of a fan-out has, whether the run may be sent back there, and whether a timeout ends all of it."""
 
-    carried: tuple[str, ...] | None = None
+    carried: Mapping[str, Json] | None = None
     items: tuple[Fanout, ...] = ()
     reworked: bool = False
     bounded: bool = False
@@ -99,7 +100,7 @@ def inside(view: PlanView, task: Task) -> Container:
     around = view.around
     if task.loop is not None and task.agent is None:
         carry = task.loop.carry
-        around = around._replace(carried=tuple(carry) if isinstance(carry, dict) else ())
+        around = around._replace(carried=carry if isinstance(carry, dict) else {})
     if task.fanout is not None:
         around = around._replace(items=(*around.items, task.fanout))
     return around._replace(

@@ -57,6 +57,51 @@ def test_a_task_that_runs_no_program_has_no_exit_code(task: str, found: list[str
     assert [each for each in lint(f"  - {{id: a, {task}}}\n") if each.startswith("PLAN235")] == found
 
 
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("{% if carry.notes %}x{% endif %}", "PLAN236"),
+        ("{{ 'x' if not carry.notes else 'y' }}", "PLAN236"),
+        ("{{ carry.notes or 'none' }}", "PLAN205"),
+        ("{% if carry.notes is not empty %}x{% endif %}", ""),
+        ("{% if loop.round > 1 and carry.notes %}x{% endif %}", ""),
+        ("{% if loop.round > 1 %}{% if carry.notes %}x{% endif %}{% endif %}", ""),
+        ("{% if default(carry.notes, false) %}x{% endif %}", ""),
+        ("{% if carry.ready %}x{% endif %}", ""),
+    ],
+)
+@pytest.mark.parametrize("around", ["[{id: b, run: RUN}]", "[{id: b, subplan: [{id: c, run: RUN}]}]"])
+def test_what_a_loop_carries_is_null_in_its_first_round_where_nothing_is_said(
+    said: str, code: str, around: str
+) -> None:
+    tasks = around.replace("RUN", json.dumps(f"echo {said}"))
+    carry = "{notes: '{{ 1 }}', ready: {first: false, next: true}}"
+    found = lint(f"  - {{id: a, loop: {{max: 2, carry: {carry}, tasks: {tasks}}}}}\n")
+    assert [each.split()[0] for each in found] == [code] * bool(code)
+
+
+@pytest.mark.parametrize(
+    ("condition", "way_out"),
+    [
+        ("params.text or 'x'", 'write `default(params.text, "x")`; where it may be empty, `params.text if params.text'),
+        ("params.n or 1", "write `default(params.n, 1)`"),
+        ("params.flag or params.text", "compare it, or ask `params.text is not empty`"),
+        ("params.text or params.flag", "compare it, or ask `params.text is not empty`"),
+        ("params.text", "compare it, or ask `params.text is not empty`"),
+        ("params.n", "compare it"),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["when: ", "run: echo {{ 'y' if CONDITION else 'n' }}", "run: echo {% if CONDITION %}%{% endif %}"]
+)
+def test_a_value_that_is_no_condition_has_its_way_out(condition: str, way_out: str, place: str) -> None:
+    text = place.replace("CONDITION", condition) if "CONDITION" in place else f"when: {condition}\n    run: x"
+    head = "params: {text: {type: string}, n: {type: int}, flag: {type: bool}}\ntasks:\n  - id: a\n    "
+    found = findings(f"plan: p\ndefaults: {{timeout: 1m}}\n{head}{text}\n")
+    told = [(each.code, each.help) for each in found if each.code != "PLAN209"]
+    assert len(told) == 1 and told[0][0] == "PLAN205" and told[0][1].startswith(way_out), told
+
+
 CLEAN = {
     "outputs of printed text and JSON": """
   - {id: a, run: x, stdout: json, outputs: {n: int, m: string}}
