@@ -189,11 +189,15 @@ class LiveEffects:
         """A call is over: its outcome as it stands once the policy allows each file that it gives or keeps."""
         if self._calls.pop(call.key, None) is None:
             return
-        if call.rights:
-            from planrunner.engine.services import held
+        place, state = self._settings.directory, self._settings.state_dir
+        if not (call.rights or call.task.artifacts):
+            outcome = settled(call, outcome, state, self.redactor)
+        else:
+            from planrunner.engine.services import held, rescued
 
-            outcome = held(call, outcome, self._settings.directory)
-        outcome = settled(call, outcome, self._settings.state_dir, self.redactor)
+            outcome = settled(call, held(call, outcome, place), state, self.redactor)
+            if outcome.failure:
+                outcome = rescued(call, outcome, place, state, self.redactor)
         if call.outside:
             self._mark(call.key, outcome.failure not in _MAY_GO_ON)
         self.report(call, outcome)

@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, Lasting, Planning, basic_environment
 from planrunner.capabilities.files.scope import ground_of, require_within
@@ -202,26 +202,76 @@ def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json
 
 def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[str, Json]]:
     for artifact in call.task.artifacts:
-        if not artifact.path:
-            continue
-        for name, path in files_of(artifact, call.directory):
-            try:
-                record = keep_beneath(state, call.directory, path, redactor)
-            except Failure as failure:
-                raise Failure(
-                    f"the artifact `{name}` cannot be kept: {failure}", failure.failure, rule=failure.rule
-                ) from None
-            except SecretFound as refused:
-                message = f"the artifact `{name}` cannot be kept: {path}: {refused.strerror}"
-                raise Failure(message, "policy", rule="secret.kept") from None
-            except OSError as error:
-                raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
-            said = {"retention": artifact.retention} if artifact.retention else {}
-            yield {"name": name, "path": path, "type": artifact.type, **said, **record}
+        if artifact.path:
+            for file in files_of(artifact, call.directory):
+                yield _kept_file(call, artifact, file, state, redactor)
 
 
-def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
-    """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
+class Kept(NamedTuple):
+    """A file that an artifact keeps: its name, its path, and the name of the artifact where its pattern gave several
+    or has no name of its own."""
+
+    name: str
+    path: str
+    group: str = ""
+
+
+def _kept_file(call: Call, artifact: Artifact, file: Kept, state: str, redactor: Redactor | None) -> dict[str, Json]:
+    """The record of a file that was kept. Raises Failure."""
+    name, path, group = file
+    try:
+        record = keep_beneath(state, call.directory, path, redactor)
+    except Failure as failure:
+        raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure, rule=failure.rule) from None
+    except SecretFound as refused:
+        message = f"the artifact `{name}` cannot be kept: {path}: {refused.strerror}"
+        raise Failure(message, "policy", rule="secret.kept") from None
+    except OSError as error:
+        raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
+    said = {key: text for key, text in (("group", group), ("retention", artifact.retention)) if text}
+    return {"name": name, "path": path, "type": artifact.type, **said, **record}
+
+
+_STOPPED = frozenset({"interrupted", "cancelled", "unstarted"})
+"""Classes of attempts that are over before they had a result; the task may yet go on."""
+
+
+def rescued(call: Call, outcome: Outcome, top: str, state: str, redactor: Redactor | None = None) -> Outcome:
+    """The outcome of an attempt that failed with the artifacts that it left all the same, such as the report of a red
+    test run, each marked as ``failed``. What is missing, or lay there before the run began, is left out; the message
+    names what may not be kept. The run works in ``top``."""
+    if outcome.failure in _STOPPED or call.purpose != "act" or any("path" in each for each in outcome.artifacts):
+        return outcome
+    found: list[dict[str, Json]] = []
+    ground = ground_of(top, call.directory)
+    for artifact in call.task.artifacts:
+        try:
+            for file in files_of(artifact, call.directory) if artifact.path else ():
+                if left_since(call, file.path):
+                    require_within(call.rights, (ground, os.path.join(call.directory, file.path)))
+                    found.append({**_kept_file(call, artifact, file, state, redactor), "failed": True})
+        except Failure as refused:
+            if refused.rule and str(refused) not in outcome.message:
+                outcome = outcome._replace(message=f"{outcome.message}; {refused}".removeprefix("; "))
+    return outcome._replace(artifacts=(*outcome.artifacts, *found)) if found else outcome
+
+
+_GRAIN = 0.005
+"""Seconds by which the times of files may lag behind the clock."""
+
+
+def left_since(call: Call, path: str) -> bool:
+    """Whether a file came or changed after the run began, going by a time that no program can set; a folder counts as
+    it is."""
+    try:
+        found = os.lstat(os.path.join(call.directory, path))
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(found.st_mode) or found.st_ctime > call.began - _GRAIN
+
+
+def files_of(artifact: Artifact, directory: str) -> list[Kept]:
+    """What an artifact keeps: its path, or every file that the path fits as a pattern."""
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
@@ -229,9 +279,11 @@ def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     files = match.files(directory, artifact.path)
     if not files:
         raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
-    if files == [artifact.path]:
-        return [(artifact.name, artifact.path)]
-    return [(f"{artifact.name}/{path}", path) for path in files]
+    if artifact.name == artifact.path:
+        return [Kept(path, path, "" if path == artifact.path else artifact.name) for path in files]
+    if len(files) == 1:
+        return [Kept(artifact.name, files[0])]
+    return [Kept(f"{artifact.name}/{path}", path, artifact.name) for path in files]
 
 
 def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | None = None) -> Mapping[str, Json]:

@@ -87,9 +87,12 @@ class ArtifactStore:
         return _described(digest, name, type or ("directory" if folder else ""))
 
     def keep_in(self, folder: int, name: str) -> dict[str, str | int]:
-        """Like ``keep`` for what has that name in an open folder, whatever becomes of the path of the folder."""
-        digest, packed = self._copied(_open_source(name, folder), name)
-        return _described(digest, "", "directory" if packed else "")
+        """Like ``keep`` for what has that name in an open folder, whatever becomes of the path of the folder; a file
+        that may be executed is told as ``executable``."""
+        source = _open_source(name, folder)
+        executable = not stat.S_ISDIR(mode := os.fstat(source).st_mode) and bool(mode & stat.S_IXUSR)
+        digest, packed = self._copied(source, name)
+        return {**_described(digest, "", "directory" if packed else ""), **({"executable": True} if executable else {})}
 
     def _copied(self, source: int, path: str, later: set[str] | None = None) -> tuple[Digest, bool]:
         """What was copied from an open file, which is then closed, and whether it was a folder."""

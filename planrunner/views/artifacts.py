@@ -33,7 +33,13 @@ def rows(terminal: Terminal, versions: Sequence[dict[str, Json]]) -> list[str]:
     """The table of ``planrunner artifacts``; each row is the data of one version with ``when`` as text."""
     header = ("ARTIFACT", "TYPE", "SIZE", "MADE", "RUN")
     cells = [
-        (ref_text(one["ref"]), harmless(one["type"]), size_text(one["size"]), one["when"], one["run_id"])
+        (
+            ref_text(one["ref"]),
+            harmless(one["type"]),
+            size_text(one["size"]),
+            one["when"],
+            one["run_id"] + (" (failed)" if one["failed"] else ""),
+        )
         for one in versions
     ]
     return table(terminal, header, cells)
@@ -43,12 +49,13 @@ def details(one: dict[str, Json]) -> Iterator[str]:
     """One version with its provenance, a line a fact."""
     yield ref_text(one["ref"])
     attempt = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
+    failed = ", which failed" if one["failed"] else ""
     facts = (
         ("content", f"sha256:{one['sha256']}"),
         ("size", size_text(one["size"]) + (f" ({one['size']:,} bytes)" if one["size"] >= 1000 else "")),
         ("type", one["type"]),
         ("file", one["path"]),
-        ("made", f"{one['when']} by `{one['task']}` of run {one['run_id']}{attempt}"),
+        ("made", f"{one['when']} by `{one['task']}` of run {one['run_id']}{attempt}{failed}"),
         ("capability", one["capability"]),
         ("inputs", one["inputs"]),
         ("plan", f"{one['plan']} {one['plan_digest']}"),

@@ -345,3 +345,62 @@ def test_a_name_with_spaces_is_listed_in_quotes_and_found_as_it_is_listed(folder
         (ref,) = [word for word in shlex.split(line) if word.startswith("art/")]
         assert folder.call("artifacts", "get", ref, "-o", "-").stdout == "one\n"
     assert folder.call("artifacts", "show", "my report").stdout.startswith("'art/write/my report@1'\n")
+
+
+WHEEL = """
+plan: ci
+params: {days: "1"}
+tasks:
+  - id: pack
+    timeout: 1m
+    run: |
+      rm -rf dist; mkdir dist; for n in 1 2 3; do
+        case {{ params.days }} in *$n*) echo $n > dist/tool-$n.whl;; esac
+      done
+    artifacts: [{name: wheel, path: dist/*.whl, retention: 2 versions}]
+"""
+
+
+def test_a_pattern_goes_by_the_name_that_the_plan_gives_it(folder: Folder) -> None:
+    (folder.path / "ci.yaml").write_text(WHEEL)
+    assert folder.call("exec", "ci.yaml").returncode == 0
+    folder.exec()  # `last` is the newest version, whatever ran since
+    for ref in ("wheel", "wheel@last", "pack/wheel", "ci/pack/wheel", "wheel@1"):
+        assert folder.call("artifacts", "get", ref, "-o", "-").stdout == "1\n", ref
+    assert folder.json("show", "wheel")["ref"] == "ci/pack/wheel@1"
+    assert folder.call("exec", "ci.yaml", "-p", "days=23").returncode == 0
+    several = folder.call("artifacts", "get", "wheel")
+    assert several.returncode == 2 and "`wheel` is 2 files" in several.stderr
+    assert "`ci/pack/wheel/dist/tool-2.whl@2`, `ci/pack/wheel/dist/tool-3.whl@2`" in several.stderr
+    assert folder.call("artifacts", "get", "ci/pack/wheel/dist/tool-3.whl@2", "-o", "-").stdout == "3\n"
+    assert folder.call("artifacts", "get", "wheel@1", "-o", "-").stdout == "1\n"
+    assert "it has 2 versions" in folder.call("artifacts", "get", "wheel@3").stderr
+
+
+@pytest.mark.parametrize("name", ["name: wheel, ", ""], ids=["named", "unnamed"])
+def test_versions_of_a_pattern_are_counted_whatever_the_files_are_called(folder: Folder, name: str) -> None:
+    (folder.path / "ci.yaml").write_text(WHEEL.replace("name: wheel, ", name))
+    for days in ("1", "12", "23", "3"):
+        assert folder.call("exec", "ci.yaml", "-p", f"days={days}").returncode == 0
+    versions = {(one["path"], one["version"], one["over"]) for one in folder.json()["artifacts"]}
+    told = [("1", 1, True), ("1", 2, True), ("2", 2, True), ("2", 3, False), ("3", 3, False), ("3", 4, False)]
+    assert versions == {(f"dist/tool-{day}.whl", number, over) for day, number, over in told}
+
+
+def test_what_failed_attempts_left_pushes_out_none_of_a_good_one(folder: Folder) -> None:
+    (folder.path / "q.yaml").write_text(
+        """
+plan: q
+params: {ok: {type: bool, default: true}}
+tasks:
+  - id: check
+    timeout: 1m
+    run: "echo {{ params.ok }} > report; {{ params.ok }}"
+    artifacts: [{name: report, path: report, retention: 1 version}]
+"""
+    )
+    assert folder.call("exec", "q.yaml").returncode == 0
+    for _ in range(2):
+        assert folder.call("exec", "q.yaml", "-p", "ok=false").returncode == 1
+    states = [(one["version"], one["failed"], one["over"]) for one in folder.json()["artifacts"]]
+    assert states == [(3, True, False), (2, True, True), (1, False, False)]

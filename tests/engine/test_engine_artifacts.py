@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,15 @@ def test_a_pattern_keeps_every_file_it_fits_by_its_path(tmp_path: Path) -> None:
         digest = str(each["sha256"])
         stored = tmp_path / "state/artifacts/sha256" / digest[:2] / digest[2:]
         assert stored.read_text() == (tmp_path / str(each["path"])).read_text()
+
+
+def test_a_pattern_that_one_file_fits_is_that_file(tmp_path: Path) -> None:
+    task = {"run": "mkdir dist && echo 1 > dist/a.whl", "artifacts": [{"name": "wheel", "path": "dist/*.whl"}]}
+    code, err, kept = run(tmp_path, {**task, "expect": ["artifacts.wheel.path == 'dist/a.whl'"]})
+    assert code == 0, err
+    assert [(each["name"], each["path"]) for each in kept] == [("wheel", "dist/a.whl")]
+    code, _, kept = run(tmp_path, {**task, "run": "echo 2 > dist/b.whl", "artifacts": ["dist/*.whl"]})
+    assert [each["name"] for each in kept] == ["dist/a.whl", "dist/b.whl"], "what has no name goes by its path"
 
 
 def test_a_pattern_that_fits_nothing_fails_the_task_and_says_so(tmp_path: Path) -> None:
@@ -149,3 +160,64 @@ def test_a_folder_is_kept_whole_unless_it_holds_the_state_of_planrunner(tmp_path
     code, err, kept = run(tmp_path, {"run": "true", "artifacts": [{"name": "all", "path": "state/journal.db"}]})
     assert (code, kept) == (12, [])
     assert "lies in the state folder" in err
+
+
+def test_a_failing_task_keeps_what_it_left(tmp_path: Path) -> None:
+    task = {
+        "run": "echo '<testsuite/>' > junit.xml; exit 1",
+        "artifacts": [{"name": "junit", "path": "junit.xml"}, {"name": "wheel", "path": "dist/*.whl"}],
+    }
+    code, err, kept = run(tmp_path, task)
+    assert code == 1 and "exit code 1" in err
+    assert [(each["name"], each["failed"]) for each in kept] == [("junit", True)]
+    assert "missing" not in err, "the command failed, not its artifact"
+    listed = planrunner(tmp_path, "--state", "state", "artifacts").stdout
+    assert "p/t/junit@1" in listed and "(failed)" in listed
+    assert planrunner(tmp_path, "--state", "state", "artifacts", "get", "junit", "-o", "-").stdout == "<testsuite/>\n"
+    assert ", which failed" in planrunner(tmp_path, "--state", "state", "artifacts", "show", "junit").stdout
+
+
+def test_what_lay_there_before_the_run_is_not_of_its_failure(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text("of yesterday")
+    code, _, kept = run(tmp_path, {"run": "exit 1", "artifacts": ["junit.xml"]})
+    assert (code, kept) == (1, [])
+
+
+def test_each_attempt_that_fails_keeps_its_own(tmp_path: Path) -> None:
+    task = {
+        "run": 'echo "$PLANRUNNER_ATTEMPT" > report; test "$PLANRUNNER_ATTEMPT" = 3',
+        "retry": {"attempts": 3, "delay": 0, "on": ["logic"]},
+        "artifacts": [{"name": "report", "path": "report"}],
+    }
+    code, err, kept = run(tmp_path, task)
+    assert (code, [each.get("failed") for each in kept]) == (0, [None]), err
+    found = json.loads(planrunner(tmp_path, "--state", "state", "artifacts", "--json").stdout)["artifacts"]
+    assert [(one["version"], one["failed"]) for one in found] == [(3, False), (2, True), (1, True)]
+
+
+def test_an_attempt_that_fails_for_a_missing_artifact_keeps_the_others(tmp_path: Path) -> None:
+    code, err, kept = run(tmp_path, {"run": "echo a > a", "artifacts": ["a", "b"]})
+    assert (code, [each["name"] for each in kept]) == (1, ["a"])
+    assert "the artifact `b` is missing" in err
+
+
+def test_a_failing_task_does_not_keep_a_file_through_a_link_and_says_so(tmp_path: Path) -> None:
+    code, err, kept = run(tmp_path, {"run": "ln -s /etc/hostname a; exit 3", "artifacts": ["a"]})
+    assert (code, kept) == (1, [])
+    assert "exit code 3; the artifact `a` cannot be kept" in err and failure_of(tmp_path) == "logic"
+
+
+def test_what_timed_out_keeps_what_it_left(tmp_path: Path) -> None:
+    task = {"run": "echo half > report; sleep 60", "timeout": "500ms", "artifacts": ["report"]}
+    code, _, kept = run(tmp_path, task)
+    assert (code, [each["name"] for each in kept]) == (1, ["report"])
+
+
+def test_a_file_that_may_be_executed_comes_back_so(tmp_path: Path) -> None:
+    make = "mkdir -p bin && printf '#!/bin/sh\\necho works\\n' > bin/tool && chmod 755 bin/tool && echo > plain"
+    code, err, _ = run(tmp_path, {"run": make, "artifacts": ["bin/*", "plain"]})
+    assert code == 0, err
+    assert planrunner(tmp_path, "--state", "state", "artifacts", "get", "bin/tool", "-o", "got").returncode == 0
+    assert subprocess.run([tmp_path / "got"], capture_output=True, check=True).stdout == b"works\n"
+    assert planrunner(tmp_path, "--state", "state", "artifacts", "get", "plain", "-o", "other").returncode == 0
+    assert not os.access(tmp_path / "other", os.X_OK)

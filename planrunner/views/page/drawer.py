@@ -263,7 +263,8 @@ def _artifacts(records: Iterable[dict[str, Json]]) -> Iterator[Kept]:
         sha256 = str(record.get("sha256") or "")
         name = harmless(str(record.get("name") or record.get("path") or "artifact"))
         size = record.get("size")
-        facts = [str(record.get("type") or ""), size_text(size) if isinstance(size, int) else "", sha256[:12]]
+        kind, failed = str(record.get("type") or ""), "of a failed attempt" if record.get("failed") else ""
+        facts = [kind, size_text(size) if isinstance(size, int) else "", sha256[:12], failed]
         yield Kept(name, harmless(str(record.get("path") or "")), " · ".join(filter(None, facts)), sha256)
 
 
