@@ -61,7 +61,6 @@ def test_a_default_is_computed_for_each_task_that_says_nothing_else() -> None:
     assert values(ran) == {
         "a": {"timeout": 300.0, "retry.attempts": 2},
         "b": {"retry.attempts": 2},
-        "g": {"retry.attempts": 2},
         "g/in": {"timeout": 300.0, "retry.attempts": 2},
     }
 
