@@ -401,13 +401,18 @@ def reset_event(state: State, reset: Reset, reason: str, by: str) -> TasksReset:
 
 
 def _not_good(state: State, first: int, size: int) -> list[int]:
-    """The tasks of a level that failed, were cancelled, or hold what was undone since."""
-    return [
-        number
-        for number in range(first, first + size)
-        if not _is_left_out(state, number)
-        and (state.tasks[number].dependency_outcome in ("failed", "cancelled") or _is_undone(state, number))
-    ]
+    """The tasks of a level that failed, were cancelled, or hold what was undone since; of one that still goes on those
+    inside it."""
+    found = []
+    for number in range(first, first + size):
+        task = state.tasks[number]
+        if _is_left_out(state, number):
+            continue
+        if task.dependency_outcome in ("failed", "cancelled") or _is_undone(state, number):
+            found.append(number)
+        elif task.inner is not None and task.status not in SETTLED:
+            found += _not_good(state, task.inner.first, task.inner.size)
+    return found
 
 
 def _is_left_out(state: State, number: int) -> bool:

@@ -302,3 +302,21 @@ def test_progress_is_shown_as_it_is_asked_for(run, plan, command):
     lines = [json.loads(line) for line in run(command, "last", "a", "--progress", "jsonl").out.splitlines()]
     assert "attempt_started" in {line["type"] for line in lines}
     assert run(command, "last", "a", "--progress", "loud").code == 2
+
+
+def test_what_failed_in_a_fan_out_that_still_waits_for_people_is_retried(run, plan, tmp_path):
+    text = (
+        "plan: p\non_failure: continue\ntasks:\n  - id: fan\n    foreach: [1, 2]\n    subplan:\n"
+        "      - {id: x, run: 'test {{ item }} = 1 || test -e ready', timeout: 10m}\n"
+        "      - {id: g, needs: [x], ask: 'so?'}\n"
+    )
+    assert run("exec", plan(text)).code == 8
+    assert "planrunner retry" in run("show").out
+    (tmp_path / "ready").touch()
+    assert run("retry", "last").code == 8
+    shown = json.loads(run("show", "--json").out)
+    assert shown["waiting"] == ["fan[0]/g", "fan[1]/g"]
+    assert shown["tasks"]["fan[0]/x"]["attempts"] == 1
+    assert shown["tasks"]["fan[1]/x"]["status"] == "completed"
+    assert run("retry", "last").code == 2
+    assert json.loads(run("replay", "last", "--json").out)["exact"]

@@ -11,11 +11,11 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft7Validator, Draft202012Validator
+from jsonschema_rs import validator_for
 
 from features.doors import Answer, Called, Service, call, path, service
 from features.truth import UNKNOWN, Truth, rows_of
@@ -41,7 +41,12 @@ def examine(project: Path, run: str, acts: bool = True) -> list[str]:
 
 @cache
 def _validator(name: str) -> Any:
-    return Draft7Validator(json.loads((SCHEMAS / name).read_text()))
+    return validator_for(json.loads((SCHEMAS / name).read_text()))
+
+
+@cache
+def _described(schema: str) -> Any:
+    return validator_for(json.loads(schema))
 
 
 class Examination:
@@ -96,7 +101,7 @@ class Examination:
             self.say(f"`{shlex.join(words)} --json` prints no JSON: {error}")
             return None
         for error in _validator(schema).iter_errors(data) if schema else ():
-            where = "/".join(map(str, error.absolute_path))
+            where = "/".join(map(str, error.instance_path))
             self.say(f"`{words[0]} --json` does not fit {schema} at {where}: {_cut(error.message)}")
         return data
 
@@ -162,10 +167,11 @@ class Examination:
 
     def counts(self) -> dict[str, int]:
         """How many tasks there are of each status, as the digest has it."""
-        told = self.digest()
-        return told["tasks"] if told else {}
+        return self.digest["tasks"] if self.digest else {}
 
+    @cached_property
     def digest(self) -> Json:
+        """What `runs digest` tells of the run."""
         told = self.json("runs", "digest", self.run)
         return next((each for each in told["runs"] if each["run_id"] == self.run), None) if told else None
 
@@ -180,7 +186,7 @@ class Examination:
         else:
             for name in ("status", "started", "ended", "duration", "revision", "reason"):
                 self.same(f"`runs --json`: {name}", row[name], self.shown[name])
-        told = self.digest()
+        told = self.digest
         if told is None:
             self.say("`runs digest` does not tell of the run")
         else:
@@ -198,7 +204,7 @@ class Examination:
         told = self.json("replay", run, codes=(0, 10))
         if told is not None and not told["exact"]:
             self.say(f"replay differs: {_cut(told['difference'])}")
-        told = self.json("diff", run, run)
+        self.json("diff", run, run)
         others = [each["run_id"] for each in listed["runs"] if each["run_id"] != run]
         for other in others[:1]:
             self.json("diff", run, other, codes=(0, 1))
@@ -407,8 +413,9 @@ class Examination:
             return
         schema = told.get("content", {}).get(answer.kind, {}).get("schema")
         if schema and answer.kind.endswith("json"):
-            whole = {**schema, "components": document.get("components", {})}
-            for error in Draft202012Validator(whole).iter_errors(answer.data):
+            for error in _described(json.dumps({**schema, "components": document.get("components", {})})).iter_errors(
+                answer.data
+            ):
                 self.say(f"API {address} does not fit its description: {_cut(error.message)}")
         if answer.status >= 400 and not template.endswith(
             ("/log", "/proposal", "/hypotheses", "/revisions", "/inputs/{task}")

@@ -70,6 +70,8 @@ class Truth:
             for path in [path for path in self.statuses if is_within(path, task)]:
                 self.statuses[path] = UNKNOWN
             self._close(task)
+        for path in self.holders & self.statuses.keys():
+            self.statuses[path] = UNKNOWN  # what holds one of them is open again
 
     def _frame_opened(self, body: Json, row: Row) -> None:
         if body["attempt"] > 1:
