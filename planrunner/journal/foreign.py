@@ -13,7 +13,17 @@ from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, StorageF
 from planrunner.fileio import turn
 from planrunner.journal import leases
 from planrunner.journal.audit import BITS, entries_of, plans_of, prove, read_heads, seal, sealed_rows, verify_journal
-from planrunner.journal.chain import Chain, first_link, known_chain, mac_of, make_folder, make_heads, next_link
+from planrunner.journal.chain import (
+    KEY_VARIABLE,
+    Chain,
+    first_link,
+    key_path,
+    known_chain,
+    mac_of,
+    make_folder,
+    make_heads,
+    next_link,
+)
 from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.inbox import cover_waiting
 from planrunner.journal.proof import Sealed, Verdict, stored_form
@@ -80,7 +90,8 @@ def foreign_error(state: str, why: str) -> RecordMismatch:
     return RecordMismatch(
         f"the state directory `{state}` was not written by your planrunner and is not used: {why} (`state.foreign`)",
         Hint(
-            "move it away; or look through it, then take it as it is with ",
+            f"if it is yours, made with another HOME: name its key in {KEY_VARIABLE}; else move it away; "
+            "or look through it, then take it as it is with ",
             NextStep("audit accept", "--because", "WHY"),
         ),
     )
@@ -167,7 +178,7 @@ def _foreign(state: str, chain: Chain) -> str:
         try:
             check_layout(connection, path)
             if connection.execute("PRAGMA user_version").fetchone()[0] >= CHAINED:
-                return "" if _bears_key(connection, chain) else "its journal does not bear your key"
+                return "" if _bears_key(connection, chain) else f"its journal does not bear your key {key_path()}"
         except sqlite3.Error as error:
             raise failure(error, path) from error
         finally:

@@ -11,7 +11,7 @@ A rehearsal is a program beside its playbook: ``prepare`` makes the project, ``r
         scene.arguments += ["-p", f"server={scene.serve(Handler)}"]
 
     if __name__ == "__main__":
-        rehearse(prepare, __file__)
+        rehearse(prepare, __file__, needs=("pytest",))
 
 Called without arguments such a program starts from the beginning and runs the playbook. With arguments it runs that
 command in the project as the last call left it: ``show last``, ``rollback last``, ``exec -p version=2``.
@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -222,9 +222,13 @@ def module_of(program: Path) -> ModuleType:
     return module
 
 
-def rehearse(prepare: Prepare, file: str) -> None:
-    """Run the playbook beside the program ``file``, or the command in its arguments, and exit as that does."""
+def rehearse(prepare: Prepare, file: str, needs: Iterable[str] = ()) -> None:
+    """Run the playbook beside the program ``file``, or the command in its arguments, and exit as that does. ``needs``
+    are the Python packages that its tasks use, by the name that is imported and installed."""
     program, words = Path(file).absolute(), sys.argv[1:]
+    if missing := [name for name in needs if importlib.util.find_spec(name) is None]:
+        command = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
+        sys.exit(f"the rehearsal of `{program.stem}` needs {', '.join(missing)}, which this Python lacks: {command}")
     folder = FOLDER / program.stem
     if not words:
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,13 @@ def test_an_unknown_playbook_is_answered_with_the_nearest(tmp_path: Path) -> Non
 def test_the_help_of_init_names_them_all(tmp_path: Path) -> None:
     text = " ".join(planrunner(tmp_path, "init", "--help").stdout.split())
     assert f"{', '.join(PLAYBOOKS)}." in text
+
+
+def test_a_rehearsal_says_what_to_install_before_it_makes_anything(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['build'] = None\n")
+    program = PLANS / "rehearsals" / "release.py"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"needs build, which this Python lacks: {sys.executable} -m pip install build" in done.stderr
+    assert not (tmp_path / "build").exists()

@@ -343,4 +343,4 @@ def flaky() -> type[BaseHTTPRequestHandler]:
 
 
 if __name__ == "__main__":
-    rehearse(prepare, __file__)
+    rehearse(prepare, __file__, needs=("pytest",))

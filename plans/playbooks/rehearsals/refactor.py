@@ -88,4 +88,4 @@ def prepare(scene: Scene) -> None:
 
 
 if __name__ == "__main__":
-    rehearse(prepare, __file__)
+    rehearse(prepare, __file__, needs=("pytest",))

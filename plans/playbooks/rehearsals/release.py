@@ -84,4 +84,4 @@ def _index(folder: Path) -> type[BaseHTTPRequestHandler]:
 
 
 if __name__ == "__main__":
-    rehearse(prepare, __file__)
+    rehearse(prepare, __file__, needs=("build", "hatchling", "pytest"))
