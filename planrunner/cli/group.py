@@ -73,10 +73,19 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in ("help", "version"):
+            return self._told(ctx, args)
         if module_of(args[0]) is None and not args[0].startswith("-"):
             close = MEANT.get(args[0]) or nearest(args[0], [*self.list_commands(ctx), *ALIASES])
             ctx.fail(f"no command `{args[0]}`{did_you_mean(close)}")
         return super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])
+
+    def _told(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """``help``, ``help COMMAND`` and ``version``, which other tools have beside the options."""
+        if args[0] == "help" and args[1:]:
+            return self.resolve_command(ctx, [args[1], "--help"])
+        click.echo(ctx.get_help() if args[0] == "help" else f"planrunner {__version__}")
+        raise click.exceptions.Exit(0)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by group, then the options before the command."""
@@ -237,6 +246,9 @@ def _wrong_call(error: click.ClickException, arguments: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "planrunner"
     hint = f"see `{path} --help`"
+    extra = error.format_message().partition("unexpected extra argument (")[2].rstrip(")")
+    if "=" in extra and context is not None and any("-p" in param.opts for param in context.command.params):
+        hint = f"a parameter is given by `-p {extra}`; {hint}"
     sys.stderr.write(f"error: {error.format_message()}\n  {hint}\n")
     write_error(arguments, error.format_message(), hint, USAGE)
     return USAGE

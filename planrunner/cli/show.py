@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from planrunner.app.history.show import (
     POLL,
     EntryQuery,
     Log,
+    Look,
     failed_tasks,
     journal_entries,
     logs,
@@ -134,17 +136,19 @@ def _calls(ctx: click.Context, run: str, task: str, as_json: bool) -> int:
 
 
 @click.command("why")
-@click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK", shell_complete=RUN_OR_TASK)
+@click.argument("words", nargs=-1, metavar="[RUN] [TASK]", shell_complete=RUN_OR_TASK)
 @json_option
 @click.pass_context
 def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
-    """Explain why a task ran, waited, was skipped, was retried or failed. RUN defaults to `last`.
+    """Explain why a task ran, waited, was skipped, was retried or failed. RUN defaults to `last`, TASK to the first
+    one that failed.
 
     TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
     of a loop (`polish#2`) is explained as a whole.
 
     \b
     Examples:
+      planrunner why
       planrunner why explain
       planrunner why 20261121-2259 sign-off
       planrunner why last 'fan[3]'
@@ -155,11 +159,12 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     state = given_settings(ctx).state
     looked = look(run, state)
     try:
-        told = why_task(looked, words[-1])
-    except NotFound:
-        if len(words) == 1:
-            _refuse_run(words[0], state)
-        raise
+        told = why_task(looked, words[-1] if words else _failed(run, looked))
+    except NotFound as unknown:
+        if len(words) != 1:
+            raise
+        looked = _run_of(words[0], state, unknown)
+        told = why_task(looked, _failed(words[0], looked))
     if as_json:
         print_document(document_of({"run_id": looked.row.run}, told._asdict()))
     else:
@@ -167,16 +172,19 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     return 0
 
 
-def _refuse_run(word: str, state: str | None) -> None:
-    """Say what is missing where ``word`` names a run. Raises UsageError."""
-    try:
-        found = look(word, state)
-    except NotFound:
-        return
+def _run_of(word: str, state: str | None, unknown: NotFound) -> Look:
+    """The run that a word names which is not a task. Raises ``unknown`` where it is not a run either."""
+    with suppress(NotFound):
+        return look(word, state)
+    raise unknown
+
+
+def _failed(run: str, found: Look) -> str:
+    """The first task of a run that failed. Raises UsageError where none did."""
     failed = failed_tasks(found)
-    such = f", such as `{failed[-1]}`, which failed" if failed else ""
-    step = NextStep("why", word, failed[-1] if failed else "TASK")
-    raise UsageError(f"`{word}` is a run, and `why` explains a task of it{such}", step)
+    if not failed:
+        raise UsageError(f"no task of the run `{run}` failed; name the one to explain", NextStep("why", run, "TASK"))
+    return failed[0]
 
 
 @click.command("logs")

@@ -82,8 +82,14 @@ EXTRAS = {"serve": "serve"}
 MEANT = {
     "apply": "exec",
     "check": "lint",
+    "clean": "runs prune",
     "continue": "resume",
+    "docs": "capabilities",
+    "dry-run": "exec --dry-run",
+    "explain": "why",
     "format": "fmt",
+    "history": "runs",
+    "import": "convert",
     "kill": "cancel",
     "list": "runs",
     "log": "logs",
@@ -94,8 +100,11 @@ MEANT = {
     "start": "exec",
     "status": "show",
     "stop": "cancel",
+    "tasks": "show",
     "undo": "rollback",
+    "up": "exec",
     "validate": "lint",
+    "watch": "logs --follow",
 }
 """What other tools call a command, and what it is called here."""
 

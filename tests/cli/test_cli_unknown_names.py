@@ -134,11 +134,32 @@ def test_a_gate_that_there_is_not_gives_3(project: Any, command: str) -> None:
     assert "planrunner gates" in ran.stderr
 
 
-def test_a_run_where_why_wants_a_task_is_told_what_failed(run, plan):
+def test_why_without_a_task_explains_the_first_one_that_failed(run, plan):
     run("exec", plan(PLAN))
-    refused = run("why", "last")
-    assert (refused.code, "`last` is a run, and `why` explains a task of it, such as `test`" in refused.err) == (
-        2,
-        True,
-    )
-    assert "planrunner" in refused.err and "why last test\n" in refused.err
+    wanted = run("why", "last", "test").out
+    assert "`test` failed: exit code 1" in wanted
+    assert [run("why", *words).out for words in ((), ("last",), ("p",))] == [wanted] * 3
+    run("exec", plan("plan: q\ntasks: [{id: a, run: 'true', timeout: 1m}]\n", "q.yaml"))
+    refused = run("why")
+    assert (refused.code, refused.out) == (2, "")
+    assert "no task of the run `last` failed" in refused.err and "why last TASK\n" in refused.err
+
+
+def test_help_and_version_are_commands_too(run):
+    assert run("help").out == run("--help").out
+    assert run("help", "exec").out == run("exec", "--help").out
+    assert run("version").out == run("--version").out
+    assert "no command `nothing`" in run("help", "nothing").err
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("history", "runs"), ("explain", "why"), ("import", "convert"), ("up", "exec")]
+)
+def test_what_other_tools_call_a_command_is_known(run, word, meant):
+    assert f"no command `{word}`: did you mean `{meant}`?" in run(word).err
+
+
+def test_a_parameter_without_its_option_is_told_with_it(run, plan):
+    refused = run("exec", plan(PLAN), "name=you")
+    assert refused.code == 2 and "a parameter is given by `-p name=you`" in refused.err
+    assert "-p" not in run("exec", plan(PLAN), "name").err
