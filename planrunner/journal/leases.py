@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from planrunner.errors import AGAIN, START_ONE, Hint, NotFound, RunHeld, StorageFailed
+from planrunner.errors import AGAIN, START_ONE, Hint, NextStep, NotFound, RunHeld, StorageFailed
 from planrunner.fileio import turn
 from planrunner.journal.records import Holder
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
@@ -41,7 +41,7 @@ def lock_run(state: str, run: str) -> int:
 
     Raises RunHeld naming the holder, StorageFailed where the file cannot be made.
     """
-    return _lock(lock_path(state, run), f"the lock of run `{run}`", f"run `{run}` is held by")
+    return _lock(lock_path(state, run), f"the lock of run `{run}`", f"run `{run}` is held by", run)
 
 
 class RestoreLease:
@@ -85,7 +85,7 @@ def leased(state: str) -> frozenset[str]:
     return frozenset(run for run in runs if run != "journal" and "." not in run and is_locked(state, run))
 
 
-def _lock(path: str, what: str, held: str) -> int:
+def _lock(path: str, what: str, held: str, run: str = "") -> int:
     for pause in _pauses(path):
         if pause:
             time.sleep(pause)
@@ -98,7 +98,7 @@ def _lock(path: str, what: str, held: str) -> int:
             sign(descriptor)
             return descriptor
     holder = holder_at(path)
-    raise RunHeld(f"{held} {holder}", way_out(holder))
+    raise RunHeld(f"{held} {holder}", way_out(holder, run))
 
 
 def _pauses(path: str) -> Iterator[float]:
@@ -111,7 +111,7 @@ def _pauses(path: str) -> Iterator[float]:
 def held_error(state: str, run: str) -> RunHeld:
     """The error for a run that another process acts on, naming it."""
     holder = holder_at(lock_path(state, run))
-    return RunHeld(f"run `{run}` is held by {holder}", way_out(holder))
+    return RunHeld(f"run `{run}` is held by {holder}", way_out(holder, run))
 
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:
@@ -195,9 +195,11 @@ def _signature(path: str) -> bytes:
         os.close(descriptor)
 
 
-def way_out(holder: str) -> str:
-    """What a person who is refused can do."""
-    return f"wait for it, or stop it: {_stop(holder)}"
+def way_out(holder: str, run: str = "") -> Hint:
+    """What a person can do who is refused for a holder, which acts on a run or on something else."""
+    if run:
+        return Hint("wait for it, or end it: ", NextStep("cancel", run))
+    return Hint(f"wait for it, or stop it: {_stop(holder)}")
 
 
 def _stop(holder: str) -> str:

@@ -78,6 +78,7 @@ _COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
 _SHAPES = {
     "`foreach`": "a list or an expression that gives one, such as `[a, b]` or `range(5)`",
     "`tasks`": "write each task as an item of a list: `- id: build`",
+    "`finally`": "its tasks stand below it, indented",
     "an item of `tasks`": "a task is a mapping: `- id: build`",
     "the plan": "a plan is a mapping that begins with `plan: <name>`",
     "a criterion": _COLON,

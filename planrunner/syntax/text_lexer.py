@@ -443,6 +443,7 @@ KEYS = frozenset(
 
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?=[ \t\[{\"']|\Z)")
 _ROUTE = re.compile(r"[A-Za-z]{1,3}[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*->")
+_ARROW = re.compile(r"on[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*(-{2,}>|=+>|[→⇒➔]|--|:)(?=[ \t]*[A-Za-z_])")
 _FIRST_WORDS = ("task", "plan", "finally")
 
 
@@ -462,6 +463,10 @@ def no_statement(line: str, start: int) -> Fault:
         fix = Fix(f"write `{meant}`", (Edit(Span(start, at), meant),), safe=False)
         return Fault(f"`{word[1]}` begins no line of a plan, did you mean `{meant}`?", start, at, fix=fix)
     help = "a line is `key: value`, `- item`, `task id`, or `on failure -> id`"
+    if arrow := _ARROW.match(line):
+        at = start + arrow.start(1)
+        fix = Fix("write `->`", (Edit(Span(at, at + len(arrow[1])), "->"),))
+        return Fault(f"`{arrow[1]}` is not an arrow, did you mean `->`?", at, at + len(arrow[1]), fix=fix)
     return Fault("this line is not a statement of a plan", start, end, help=help)
 
 

@@ -279,7 +279,9 @@ def _misplaced_colon(at: int, begin: int, text: str) -> Diagnostic:
     before = text[begin:at]
     previous = _start_of_line(text, max(begin - 1, 0))
     if ": " in before or re.search(r":\s", before):
-        return _at(at, "a second `: ` stands in a value that is not quoted", "quote the value")
+        is_script = re.match(r"[\s-]*run:", before) is not None
+        way_out = "write `run: |` and the script below it, indented" if is_script else "quote the value"
+        return _at(at, "a second `: ` stands in a value that is not quoted", way_out)
     if begin > previous:
         glued = _GLUED.match(text[previous : begin - 1])
         if glued:
@@ -320,6 +322,10 @@ def _indent(problem: _Problem, text: str) -> Diagnostic | None:
         )
     if "expected '-'" in problem.words:
         label = (Label(Span(problem.begin, problem.begin + 1), "the list starts here"),)
+        line = text[_start_of_line(text, problem.at) :].partition("\n")[0]
+        if key := re.match(r" *([\w-]+):(?:\s|$)", line):
+            message = f"the key `{key[1]}` is not in line with the keys of the item above"
+            return _at(problem.at, message, "indent it as they are; an item begins with `- `", labels=label)
         return _at(problem.at, "an item of this list must start with `- ` in the same column", "", labels=label)
     if "block scalar" in problem.context:
         return _at(

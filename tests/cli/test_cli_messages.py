@@ -251,3 +251,19 @@ def test_a_working_directory_that_was_removed_is_told_and_is_no_fault_of_ours(wo
     assert "the current directory does not exist any more" in done.stderr
     assert "`cd`" in done.stderr
     assert not [found.name for found in tmp_path.iterdir() if found.name.startswith("crash")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("p.yaml", "tasks:\n  - id: a\n    run: echo name: {{ x }}\n", "write `run: |` and the script below it, indented"),
+        ("p.yaml", "tasks:\n  - id: a\n    title: one: two\n", "quote the value"),
+        ("p.yaml", "tasks:\n  - id: a\n   run: x\n", "the key `run` is not in line with the keys of the item above"),
+        ("p.plan", "task a\n  run: x\n  on failure --> b\n", "`-->` is not an arrow, did you mean `->`?"),
+        ("p.plan", "task a\n  run: x\n  on failure => b\n", "`=>` is not an arrow, did you mean `->`?"),
+        ("p.plan", "task a\n  run: x\n\nfinally\ntask b\n  run: x\n", "its tasks stand below it, indented"),
+    ],
+)  # fmt: skip
+def test_a_slip_of_the_notation_is_told_with_what_is_written(run, plan, name, text, told):
+    plan(text if name.endswith(".plan") else f"plan: p\n{text}", name)
+    assert told in run("lint", name).out

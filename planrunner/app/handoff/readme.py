@@ -64,7 +64,9 @@ def facts(over: Overview) -> Iterator[tuple[str, str]]:
     state, entries = over.found.state, over.found.entries
     where = state.environment
     yield "run", f"`{state.run_id}`"
-    yield "plan", f"`{where.get('plan') or state.plan.id}`, revision {state.revision}, `{state.plan_digest[:19]}`"
+    plan, folder = str(where.get("plan") or ""), str(where.get("directory") or "")
+    file = os.path.relpath(plan, folder) if folder and plan.startswith(folder + os.sep) else plan
+    yield "plan", f"`{file or state.plan.id}`, revision {state.revision}, `{state.plan_digest[:19]}`"
     yield "started", f"{rfc3339(entries[0].at)} by {where.get('user', '')} on {where.get('host', '')}"
     yield "last event", f"{rfc3339(entries[-1].at)} (event {entries[-1].seq})"
     yield "tasks", counts_text(shown_counts(state))

@@ -58,7 +58,7 @@ def refuse_runs(journal: JournalPort, directory: str) -> None:
         there = directory_of(journal.entries(run))
         if there and _meet(there, directory):
             message = f"run `{run}` works in `{there}`, held by {holder}: no files are put back meanwhile"
-            raise RunHeld(message, leases.way_out(holder))
+            raise RunHeld(message, leases.way_out(holder, run))
 
 
 def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
