@@ -198,7 +198,10 @@ def _signature(path: str) -> bytes:
 def way_out(holder: str, run: str = "") -> Hint:
     """What a person can do who is refused for a holder, which acts on a run or on something else."""
     if run:
-        return Hint("wait for it, or end it: ", NextStep("cancel", run))
+        return Hint(
+            "wait for it, press Ctrl-C in its terminal, or let its tasks finish and start no more: ",
+            NextStep("pause", run),
+        )
     return Hint(f"wait for it, or stop it: {_stop(holder)}")
 
 

@@ -443,7 +443,7 @@ KEYS = frozenset(
 
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?=[ \t\[{\"']|\Z)")
 _ROUTE = re.compile(r"[A-Za-z]{1,3}[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*->")
-_ARROW = re.compile(r"on[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*(-{2,}>|=+>|[→⇒➔]|--|:)(?=[ \t]*[A-Za-z_])")
+_ARROW = re.compile(r"on[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*(-{2,}>|[→⇒➔]|--)(?=[ \t]*[A-Za-z_])")
 _FIRST_WORDS = ("task", "plan", "finally")
 
 

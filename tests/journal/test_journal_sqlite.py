@@ -543,7 +543,7 @@ def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path
     with pytest.raises(RunHeld) as caught:
         journal.acquire("r1")
     assert "Ctrl-C" in caught.value.hint
-    assert caught.value.hint.startswith("wait for it, or end it: planrunner cancel ")
+    assert caught.value.hint.endswith("start no more: planrunner pause r1")
     assert "cancel" not in caught.value.hint
     journal.release(handle)
     journal.close()
