@@ -111,6 +111,22 @@ def test_what_needs_the_chain_says_that_a_shared_journal_has_none(team: tuple[Me
     assert ana.call("doctor").stdout.count("postgresql://") == 1
 
 
+def test_what_only_the_machine_of_a_runner_has_is_told_as_such(team: tuple[Member, Member]) -> None:
+    ana, bo = team
+    kept = SHIP.replace("    rollback:", "    checkpoint: true\n    rollback:")
+    (ana.folder / "plans" / "ship.yaml").write_text(kept)
+    assert ana.call("exec", "ship").returncode == 8
+    assert "ship/build/built" in bo.call("artifacts").stdout
+    for words in (
+        ("artifacts", "get", "ship/build/built"),
+        ("checkpoints", "last", "build", "--restore-files", "--yes"),
+    ):
+        done = bo.call(*words)
+        assert done.returncode == 3
+        assert "contents stay with the member who ran it: " in done.stderr and " began the run" in done.stderr
+    assert "is not on this machine" in bo.call("artifacts", "get", "ship/build/built").stderr
+
+
 def test_a_runner_that_is_killed_loses_its_lease_and_the_other_goes_on(team: tuple[Member, Member]) -> None:
     ana, bo = team
     runner = ana.start("exec", "waits")

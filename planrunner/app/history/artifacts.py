@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from planrunner.app.history.state import stored_state
+from planrunner.app.history.state import stored_state, whose
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
@@ -141,8 +141,12 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
     with closing(open_journal(state_dir, readonly=True)) as journal:
         version = picked(ref, versions(journal, default_retention(state_dir)), journal)
         journal.prove(version.run)
-    store = ArtifactStore(state_dir)
-    if not store.has(version.sha256):
+        store = ArtifactStore(state_dir)
+        gone = not store.has(version.sha256)
+        elsewhere = whose(journal.entries(version.run)) if gone else ""
+    if gone and elsewhere and not version.over:
+        raise NotFound(f"the content of `{version.ref}` is not on this machine", elsewhere)
+    if gone:
         why = Hint(f"its retention is `{version.retention}`") if version.over else _VERIFY
         raise NotFound(f"the content of `{version.ref}` is not kept any more", why)
     return version, store

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import StoredPlan
+from planrunner.journal.stores import shared_address
 from planrunner.journal.workspace import find_project
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
@@ -27,6 +29,27 @@ def stored_plan(journal: JournalPort, digest: str) -> Plan:
         message = "`refused` is not a run: it records the plans that were refused"
         raise NotFound(message, Hint(NextStep("audit export", "refused", "--format", "text"), " shows it"))
     return plan_of(journal.plan(digest))
+
+
+def whose(entries: Iterable[Entry]) -> str:
+    """Where what a run kept lies, if not here: with a journal that a team shares, on the machine that it ran on. Empty
+    where the journal is of this state directory alone."""
+    if not shared_address():
+        return ""
+    begun = next((entry.event for entry in entries if isinstance(entry.event, RunStarted)), None)
+    at = begun.environment if begun is not None else {}
+    return f"contents stay with the member who ran it: {at.get('user', '?')} on {at.get('host', '?')} began the run"
+
+
+@contextmanager
+def told_whose(entries: Iterable[Entry]) -> Iterator[None]:
+    """Lets a NotFound of a content say where that lies."""
+    try:
+        yield
+    except NotFound as missing:
+        if where := whose(entries):
+            raise NotFound(str(missing), where) from None
+        raise
 
 
 def plan_of(stored: StoredPlan) -> Plan:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from planrunner.app.history.state import plan_after, stored_state
+from planrunner.app.history.state import plan_after, stored_state, told_whose
 from planrunner.app.people.persons import require_person
 from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, readable, rewind
@@ -18,7 +18,7 @@ from planrunner.files import snapshot
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import find_state
+from planrunner.journal.workspace import find_state, prepare_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import CheckpointTaken, Entry, GateDecided, RunEnded, RunForked, TaskSettled
@@ -168,6 +168,7 @@ def restoring(request: ForkRequest) -> Restoring:
     state_dir = find_state(None, request.state)
     with closing(open_journal(state_dir, readonly=True)) as journal:
         directory = directory_of(journal.entries(journal.find_run(request.run)))
+    prepare_state(state_dir)  # with a journal that a team shares nothing may have been written here yet
     return Restoring(state_dir, directory)
 
 
@@ -188,7 +189,8 @@ def _rewind(
 ) -> Rewind:
     seq, _, taken = place
     plan = plan_after(journal, row.plan_digest, entries[:seq])
-    return rewind(plan, entries[:seq], taken, directory_of(entries), state_dir)
+    with told_whose(entries):
+        return rewind(plan, entries[:seq], taken, directory_of(entries), state_dir)
 
 
 def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bool = False) -> tuple[int, str, int]:
