@@ -19,6 +19,7 @@ from planrunner.knowledge.memory.entries import LAYERS, Picked
 from planrunner.knowledge.memory.layers import Layer
 from planrunner.views.documents import document_of, listing
 from planrunner.views.memory import details, rows
+from planrunner.views.terminal import plural
 
 Json = Any
 
@@ -61,7 +62,9 @@ def list_entries(
     """List entries, the latest change first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         entries, total = layer.page(Picked(prefix, tags), limit)
+        empty = not layer.page(limit=1)[1]
         none = "" if entries else _none(ctx, layer, chosen)
+    none += _learned(ctx, chosen) if empty else ""
     data = [entry.as_json() for entry in entries]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=total))
@@ -111,6 +114,18 @@ def _none(ctx: click.Context, layer: Layer, chosen: dict[str, Json]) -> str:
     where = "" if layer.name == "project" else f" --layer {layer.name}"
     first = f"{given_settings(ctx).program} memory put KEY VALUE{where}"
     return f"no entries in the {layer.name} memory yet; remember the first one: {first}"
+
+
+def _learned(ctx: click.Context, chosen: dict[str, Json]) -> str:
+    """What is said of lessons where there are no entries."""
+    if chosen["lessons"]:
+        return ""
+    with memory.opened(_where(ctx, {**chosen, "lessons": True})) as layer:
+        total = layer.page(limit=1)[1]
+    where = "" if layer.name == "project" else f" --layer {layer.name}"
+    where += f" --run {chosen['run']}" if chosen["run"] else ""
+    listed = f"{given_settings(ctx).program} memory list --lessons{where}"
+    return f"\n{plural(total, 'lesson')} in it: {listed}" if total else ""
 
 
 def _print_table(ctx: click.Context, data: list[dict[str, Json]], none: str) -> None:

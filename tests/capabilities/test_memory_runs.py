@@ -316,6 +316,14 @@ def test_a_memory_is_written_out_and_taken_in(project: Project, tmp_path: Path) 
     assert "line 2 is not an entry" in project.call("memory", "import", str(tmp_path / "bad.jsonl")).stderr
 
 
+def test_a_memory_without_entries_names_its_lessons(project: Project) -> None:
+    project.run({"id": "learn", "uses": "memory.learn", "with": {"problem": "p 17", "solution": "s", "worked": False}})
+    for words in ("memory", "memory search zz --by text"):
+        said = project.call(*words.split()).stderr
+        assert said.endswith("1 lesson in it: planrunner memory list --lessons\n")
+    assert "lesson" not in project.call("memory", "list", "--layer", "global").stderr
+
+
 FIRST = "remember the first one: planrunner memory put KEY VALUE"
 
 

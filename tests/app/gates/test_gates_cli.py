@@ -77,6 +77,13 @@ def test_a_rejected_run_ends_with_code_7(project: Any) -> None:
     assert "not today" in rejected.err
 
 
+def test_a_vote_that_goes_on_shows_as_much_progress_as_is_asked(project: Any) -> None:
+    waits(project)
+    told = project("approve", "last", "sign", "--resume", "--progress", "quiet")
+    assert told.code == 0
+    assert " started" not in told.err and "resumed: " not in told.err
+
+
 def test_an_expired_run_ends_with_code_7(project: Any) -> None:
     waits(project, "expires: 4s")
     time.sleep(4.1)
