@@ -94,7 +94,9 @@ def search_entries(
     """Search for entries, the best match first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         hits = layer.search(query, by, limit, Picked("", tags))
+        empty = not layer.page(limit=1)[1]
         none = "" if hits else _none(ctx, layer, chosen)
+    none += _learned(ctx, chosen) if empty else ""
     data = [{**hit.entry.as_json(), "score": round(hit.score, 4)} for hit in hits]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=len(data)))
