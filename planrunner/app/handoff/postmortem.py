@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from planrunner.app.handoff.factors import factors, of_kind
@@ -106,12 +106,14 @@ def last_completed(run: Recorded, row: RunRow, state: str | None) -> Before | No
 
 
 def _timeline(state: State, entries: Sequence[Entry]) -> Iterator[Moment]:
+    """What happened, each once: the end of a task says again what that of its last attempt said."""
     start = entries[0].at
     moments = [
         Moment(entry.seq, entry.at, max(0.0, entry.at - start), text)
         for entry in entries
         if (text := sentence(state, entry.event, entry.at)[0])
     ]
+    moments = [one for one, after in zip_longest(moments, moments[1:]) if after is None or one.text != after.text]
     if len(moments) <= TIMELINE:
         yield from moments
         return

@@ -100,6 +100,12 @@ def test_the_postmortem_tells_the_cause_with_its_events_and_nothing_that_the_jou
     assert any("`build` came before the failure" in gap["text"] for gap in told["detection_gaps"])
 
 
+def test_the_postmortem_tells_each_failure_once(archived):
+    texts = [moment["text"] for moment in json.loads(_text(archived, "postmortem.json"))["timeline"]]
+    assert any(" failed" in text for text in texts)
+    assert all(text != after for text, after in zip(texts, texts[1:], strict=False))
+
+
 def test_the_postmortem_holds_the_run_against_the_last_one_that_completed(made):
     text = "plan: p\nparams: {n: {type: int, default: 0}}\ndefaults: {timeout: 1m}\ntasks:\n"
     text += '  - {id: a, run: "exit {{ params.n }}"}\n'
