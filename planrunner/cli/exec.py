@@ -30,7 +30,7 @@ from planrunner.cli.settings import messages
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all random choices of the run.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of the run; tasks read it as `run.seed`.")
 @click.option("--force", is_flag=True, help="Run every task, even those that `fresh` finds done.")
 @click.option("--dry-run", is_flag=True, help="Simulate the plan: decide everything, run nothing.")
 @click.option("--preview", metavar="FILE", help="Refuse with code 10 unless the run matches this saved preview.")

@@ -40,7 +40,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 yield _nothing_to_run(view, task)
             else:
                 if task.run is not None and has_key(task, "run") and not capability.takes_run:
-                    yield _beside(task, "run", f"`{capability.name}` runs no script")
+                    yield _beside(task, "run", f"`{capability.name}` runs no script", _own_text(capability))
                 elif has_key(task, "command") and looks_like_calls(task.command):
                     yield _beside(task, "command", "the capability runs, the command does not")
                 if task.inputs or task.uses in demanding:
@@ -121,12 +121,18 @@ class _Use(NamedTuple):
         return Within(self.task, self.key, self.inputs if self.key == "with" else {"with": self.inputs})
 
 
-def _beside(task: Task, key: str, why: str) -> Diagnostic:
+def _own_text(capability: Capability) -> str:
+    """Where the text of a capability goes that takes one, such as code or SQL."""
+    name = next((each.name for each in capability.inputs if each.name in ("code", "statement")), "")
+    return f"write its text as `with: {{{name}: …}}`, or take `uses` out for a script of the shell" if name else ""
+
+
+def _beside(task: Task, key: str, why: str, help_: str = "") -> Diagnostic:
     """What a task says to do beside its capability, which would do without it. A command in words may stand there: it
     tells people what the capability is for."""
     label = Label(span_of(task, "uses"), "`uses` is here")
     message = f"`{key}` and `uses` cannot be combined: {why}"
-    return Diagnostic("PLAN009", message, span_of(task, key), labels=(label,), help=_KEEP_ONE)
+    return Diagnostic("PLAN009", message, span_of(task, key), labels=(label,), help=help_ or _KEEP_ONE)
 
 
 def _unread(view: PlanView, task: Task) -> Diagnostic:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import tarfile
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_the_postmortem_tells_the_cause_with_its_events_and_nothing_that_the_jou
 def test_the_postmortem_tells_each_failure_once(archived):
     texts = [moment["text"] for moment in json.loads(_text(archived, "postmortem.json"))["timeline"]]
     assert any(" failed" in text for text in texts)
-    assert all(text != after for text, after in zip(texts, texts[1:], strict=False))
+    assert all(text != after for text, after in pairwise(texts))
 
 
 def test_the_postmortem_holds_the_run_against_the_last_one_that_completed(made):

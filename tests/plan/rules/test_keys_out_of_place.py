@@ -111,3 +111,11 @@ def test_a_script_in_the_place_of_its_interpreter_is_an_error_that_says_where_it
     found = next(each for each in load(Source(text, "p.yaml", "yaml"), Registry()).findings if each.code == "PLAN004")
     assert found.severity == "error"
     assert "`run: echo hi`" in found.help
+
+
+@pytest.mark.parametrize(("uses", "key"), [("python.run", "code"), ("sql.query", "statement"), ("noop", "")])
+def test_a_text_beside_a_capability_that_has_a_key_for_it_is_told_that_key(uses: str, key: str) -> None:
+    text = json.dumps({"plan": "p", "tasks": [{"id": "a", "uses": uses, "run": "x", "timeout": "1m"}]})
+    found = load(Source(text, "p.json", "json"), Registry()).findings
+    (told,) = [each.help for each in found if each.code == "PLAN009"]
+    assert (f"`with: {{{key}: …}}`" in told) if key else told.startswith("keep one")
