@@ -87,11 +87,13 @@ class Served:
         return str(answer.data["run_id"])
 
     def run(self, run: str, **headers: str) -> Json:
-        """The run, as soon as it has begun. Until then there is none, which is a problem with an exit code of its own."""
-        answer = awaited(
-            lambda: found if (found := self.get(f"{self.api}/runs/{run}", **headers)).status == 200 else None
-        )
-        return answer.data
+        """The run, as soon as it has begun."""
+
+        def begun() -> Json:
+            found = self.get(f"{self.api}/runs/{run}", **headers)
+            return found.data if found.status == 200 and found.data["status"] != "queued" else None
+
+        return awaited(begun)
 
     def settled(self, run: str, **headers: str) -> Json:
         """The run, as soon as it has ended or waits for something."""

@@ -25,6 +25,8 @@ from planrunner.app.history.show import (
     wanted,
     why_task,
 )
+from planrunner.app.queue.items import Item
+from planrunner.app.queue.unbegun import unbegun, unbegun_document
 from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
@@ -79,7 +81,10 @@ def show_command(
     if task:
         return _task(ctx, run, task, as_json)
     given = given_settings(ctx)
-    looked = look(run, given.state)
+    try:
+        looked = look(run, given.state)
+    except NotFound as missing:
+        return _unbegun(ctx, unbegun(run, given.state, missing), as_json)
     note_stranger(given)
     now = looked.now
     if as_json:
@@ -93,6 +98,19 @@ def show_command(
     if looked.state.status != "completed":
         tell_edited(given, looked.row.run)
     screen.write("\n".join([*lines, *ending(screen, looked.state, looked.row.run, looked.source)]) + "\n")
+    return 0
+
+
+def _unbegun(ctx: click.Context, item: Item, as_json: bool) -> int:
+    """A run that waits in the queue, or that ended there."""
+    told = unbegun_document(item)
+    if as_json:
+        print_document(told)
+        return 0
+    given = given_settings(ctx)
+    why = f": {harmless(item.reason)}" if item.reason else ""
+    way = f"  {NextStep('queue').worded(given.program)} says what it waits for\n" if told["status"] == "queued" else ""
+    output(given).write(f"{harmless(told['plan'])} {told['status']}, not begun{why} (run {item.run})\n{way}")
     return 0
 
 

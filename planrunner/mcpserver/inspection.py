@@ -31,8 +31,7 @@ from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.places import is_denied, is_settings, linked_in, require_links, require_shown
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed
 from planrunner.app.plans.reference import capability_object, rule_objects
-from planrunner.app.queue.asking import item
-from planrunner.app.queue.items import item_object
+from planrunner.app.queue.unbegun import unbegun, unbegun_document
 from planrunner.errors import NotFound
 from planrunner.jsontext import read_json
 from planrunner.mcpserver.tool import (
@@ -129,20 +128,11 @@ def _status(site: Site, given: Arguments) -> dict[str, Json]:
     try:
         told = shown_document(look(given["run"], site.state))
     except NotFound as missing:
-        return document_of(_queued(site, given["run"], missing))
+        return unbegun_document(unbegun(given["run"], site.state, missing))
     if given["tasks"]:
         return told
     kept = {name: each for name, each in told["tasks"].items() if each["status"] not in _UNEVENTFUL}
     return {**told, "tasks": kept, "uneventful": len(told["tasks"]) - len(kept)}
-
-
-def _queued(site: Site, run: str, missing: NotFound) -> dict[str, Json]:
-    """What there is to say of a run that has not begun. Raises ``missing`` for one that was never asked for."""
-    try:
-        found = item(run, site.state)
-    except NotFound:
-        raise missing from None
-    return {"run_id": found.run, "status": "queued", "exit_code": None, "item": item_object(found)}
 
 
 _UNEVENTFUL = ("completed", "skipped", "pending", "cancelled")

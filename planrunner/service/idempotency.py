@@ -1,70 +1,96 @@
 """Requests with an ``Idempotency-Key``: the same one again gets the same answer, and nothing is done twice.
 
-Answers are kept in memory, the latest ones; what starts a run, of a plan, of one task or of a trigger, is kept once by
-the queue as well, whatever happens to this process.
+Answers are kept beside the queue of the project, the latest ones, so they hold for the next service too. A request
+whose service was killed before it answered is not carried out again, but for what starts a run: the queue keeps that
+once itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections import OrderedDict
-from typing import NamedTuple
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from planrunner.app.queue.answers import Answers, Kept
+from planrunner.jsontext import read_json, write_json
 from planrunner.service.problems import API, Problem
 
-MOST = 2000
-"""Answers that are kept."""
 LARGEST = 64 << 10
 """Bytes of an answer that is kept; a larger one may be made again."""
 LONGEST = 200
 """Characters of a key."""
-
-
-class _Kept(NamedTuple):
-    """What was asked with a key, by its digest, and the messages of the answer; None while it is being made."""
-
-    asked: bytes
-    answer: tuple[Message, ...] | None
+_OF_PROJECT = re.compile(r"/api/v\d+/projects/([^/]+)/(.+)")
+_STARTS = re.compile(r"runs|plans/.+/run|triggers/[^/]+/fire")
+"""What starts a run, which the queue keeps once."""
 
 
 class Idempotency:
-    """An ASGI application around another one. The visitor stands in the scope already (``Guard``)."""
+    """An ASGI application around another one; ``states`` are the state folders of the projects by name. The visitor
+    stands in the scope already (``Guard``)."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, states: Mapping[str, str]) -> None:
         self._app = app
-        self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
+        self._states = states
+        self._going: dict[str, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        key = _key_of(scope)
-        if not key:
+        key, found = _key_of(scope), _OF_PROJECT.fullmatch(scope.get("path", ""))
+        state = self._states.get(unquote(found[1])) if found is not None else None
+        if not key or found is None or state is None:
             await self._app(scope, receive, send)
             return
         body = await _body(receive)
-        asked = hashlib.sha256(scope["query_string"] + b"\n" + body).digest()
-        place = (_visitor_of(scope), f"{scope['method']} {scope['path']}", key)
-        before = self._kept.get(place)
-        if before is not None:
-            await _again(before, asked, send)
-            return
-        self._kept[place] = _Kept(asked, None)
+        asked = hashlib.sha256(scope["query_string"] + b"\n" + body).hexdigest()
+        place = "\n".join((_visitor_of(scope), f"{scope['method']} {scope['path']}", key))
+        place = hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
+        if place in self._going:
+            _refuse(Kept(self._going[place], None), asked)
+        self._going[place] = asked
         answer: list[Message] = []
         try:
-            await self._app(scope, _given(body, receive), _kept(answer, send))
+            before = await asyncio.to_thread(_begun, state, place, asked)
+            if before is not None and (before.asked != asked or before.answer is None) and not _repeats(found, before):
+                _refuse(before, asked)
+            if before is not None and before.answer is not None:
+                await _again(before.answer, send)
+                return
+            try:
+                await self._app(scope, _given(body, receive), _kept(answer, send))
+            finally:
+                await asyncio.to_thread(_ended, state, place, _settled(answer))
         finally:
-            self._keep(place, asked, answer)
+            del self._going[place]
 
-    def _keep(self, place: tuple[str, str, str], asked: bytes, answer: list[Message]) -> None:
-        """Keep an answer that settles the matter: one that could be another one next time is forgotten."""
-        settled = bool(answer) and answer[0]["status"] < 500 and answer[0]["status"] not in (408, 409, 429)
-        if settled and sum(len(each.get("body", b"")) for each in answer) <= LARGEST:
-            self._kept[place] = _Kept(asked, tuple(answer))
-            while len(self._kept) > MOST:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.pop(place, None)
+
+def _repeats(found: re.Match[str], before: Kept) -> bool:
+    """Whether a request without an answer may be made again: the queue knows whether it was carried out."""
+    return before.answer is None and _STARTS.fullmatch(found[2]) is not None
+
+
+def _begun(state: str, place: str, asked: str) -> Kept | None:
+    with Answers(state) as answers:
+        return answers.begin(place, asked)
+
+
+def _ended(state: str, place: str, answer: str | None) -> None:
+    with Answers(state) as answers:
+        answers.end(place, answer)
+
+
+def _settled(answer: list[Message]) -> str | None:
+    """An answer as it is kept; None for one that could be another one next time, and for one that is too large."""
+    if not answer or answer[0]["status"] >= 500 or answer[0]["status"] in (408, 409, 429):
+        return None
+    body = b"".join(each.get("body", b"") for each in answer)
+    if len(body) > LARGEST:
+        return None
+    headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in answer[0].get("headers", ())]
+    return write_json([answer[0]["status"], headers, body.decode("latin-1")])
 
 
 def _key_of(scope: Scope) -> str:
@@ -91,15 +117,19 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-async def _again(before: _Kept, asked: bytes, send: Send) -> None:
+def _refuse(before: Kept, asked: str) -> None:
+    """Raises Problem: the key is that of another request, or of one that has no answer."""
     if before.asked != asked:
         raise Problem(422, "this idempotency key was used for another request", "choose another key")
-    if before.answer is None:
-        raise Problem(
-            409, "the same request is being carried out", "ask again in a moment", headers={"retry-after": "1"}
-        )
-    for message in before.answer:
-        await send(message)
+    told = "the same request is being carried out, or was when its service ended"
+    raise Problem(409, told, "ask again in a moment; if it stays so, look at the run", headers={"retry-after": "1"})
+
+
+async def _again(answer: str, send: Send) -> None:
+    status, headers, body = read_json(answer)
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body.encode("latin-1")})
 
 
 def _given(body: bytes, receive: Receive) -> Receive:

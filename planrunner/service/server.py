@@ -92,8 +92,9 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
         ready(access)
         reports.start()
 
+    states = {each.name: each.state for each in projects}
     config = uvicorn.Config(
-        Logged(Guard(Idempotency(app), access, place.hosts, Limits()), log),
+        Logged(Guard(Idempotency(app, states), access, place.hosts, Limits()), log),
         http=_Connection,
         ws="none",
         log_config=None,

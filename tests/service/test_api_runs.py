@@ -10,6 +10,8 @@ from pathlib import Path
 import commands
 from serving import Served, awaited, make_project, serving
 
+from planrunner.app.queue.answers import Answers
+
 
 def test_a_run_is_started_shown_listed_and_explained(served: Served) -> None:
     run = served.start("plans/quick.yaml")
@@ -185,6 +187,36 @@ def test_a_key_with_another_request_is_refused_after_a_restart_too(tmp_path: Pat
             running.settled(runs[0])
             commands.run("rerun", runs[0], "says", "--json", folder=folder, env=running.environment)
     assert runs[0] == runs[1]
+
+
+def test_what_was_done_with_a_key_is_not_done_again_after_a_restart(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "shop")
+    once, answers = {"Idempotency-Key": "k"}, []
+    for _ in range(2):
+        with serving(folder) as running:
+            run = running.post(f"{running.api}/runs", {"plan": "plans/takes.yaml", "params": {"word": "x"}}, **once)
+            running.settled(run.data["run_id"])
+            again = f"{running.api}/runs/{run.data['run_id']}/rerun"
+            answers.append((run.data, running.post(again, {"tasks": ["says"]}, **once).data))
+            assert running.post(again, {"tasks": ["says"], "downstream": True}, **once).status == 422
+            running.settled(run.data["run_id"])
+    assert answers[0] == answers[1]
+
+
+def test_a_request_whose_service_was_killed_is_not_carried_out_again(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "shop")
+    with serving(folder) as running:
+        body = {"plan": "plans/takes.yaml", "params": {"word": "x"}}
+        run = running.post(f"{running.api}/runs", body, **{"Idempotency-Key": "s"}).data["run_id"]
+        running.settled(run)
+        again = f"{running.api}/runs/{run}/rerun"
+        assert running.post(again, {"tasks": ["says"]}, **{"Idempotency-Key": "k"}).status == 202
+        running.settled(run)
+        with Answers(str(folder / ".planrunner")) as answers, answers.writing():
+            answers.do("UPDATE answers SET answer = NULL")
+        told = running.post(again, {"tasks": ["says"]}, **{"Idempotency-Key": "k"})
+        assert (told.status, "was when its service ended" in told.data["detail"]) == (409, True)
+        assert running.post(f"{running.api}/runs", body, **{"Idempotency-Key": "s"}).data["run_id"] == run
 
 
 def test_memory_is_kept_read_by_keys_and_forgotten(served: Served) -> None:

@@ -45,7 +45,7 @@ def test_what_waits_is_listed_in_its_order_and_can_be_taken_out(served: Served) 
     assert (gone["status"], gone["reason"]) == ("cancelled", "wrong branch")
     (served.folder / "go").touch()
     served.settled(third)
-    assert served.get(f"{served.api}/runs/{second}").status == 404
+    assert served.get(f"{served.api}/runs/{second}").data["status"] == "cancelled"
     assert served.post(f"{served.api}/queue/{second}/cancel", {}).status == 400
     assert served.get(f"{served.api}/queue/nothing").status == 404
 
@@ -53,6 +53,9 @@ def test_what_waits_is_listed_in_its_order_and_can_be_taken_out(served: Served) 
 def test_a_paused_queue_starts_nothing(served: Served) -> None:
     assert served.post(f"{served.api}/queue/pause", {"reason": "repairs"}).data["paused"]["reason"] == "repairs"
     run = served.start("plans/quick.yaml")
+    unbegun = served.get(f"{served.api}/runs/{run}")
+    assert (unbegun.status, unbegun.data["status"], unbegun.data["item"]["status"]) == (200, "queued", "waiting")
+    assert served.get(f"{served.api}/runs/nothing").status == 404
     shown = served.get(f"{served.api}/queue").data
     assert (shown["paused"]["reason"], shown["items"][0]["status"]) == ("repairs", "waiting")
     assert "repairs" in served.get(f"/{served.project}/queue").text

@@ -19,7 +19,7 @@ Json = Any
 
 FILE = "queue.db"
 _APPLICATION = 0x706C7175
-_VERSION = 1
+_VERSION = 2
 _TABLES = (
     """CREATE TABLE items (
         number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, key TEXT UNIQUE, plan TEXT NOT NULL,
@@ -38,6 +38,11 @@ _TABLES = (
         last TEXT NOT NULL
     ) WITHOUT ROWID""",
 )
+_ANSWERS = """CREATE TABLE answers (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, place TEXT NOT NULL UNIQUE, asked TEXT NOT NULL, at REAL NOT NULL,
+        answer TEXT
+    )"""
+"""What version 2 adds: what ``app/queue/answers.py`` keeps."""
 """``ahead`` is 1 for what had its turn already: what a dead worker left, and parked runs that go on. ``seen`` is the
 last entry of the run when it was asked for, first taken, or let go of; ``carried`` is 1 once what ``act`` says is known
 to have happened, so that the run only goes on. ``pauses`` has one row or none.
@@ -134,6 +139,8 @@ class Database:
                 for statement in _TABLES:
                     self.do(statement)
                 self.do(f"PRAGMA application_id = {_APPLICATION}")
+            if version < _VERSION:
+                self.do(_ANSWERS)
                 self.do(f"PRAGMA user_version = {_VERSION}")
 
     @contextmanager

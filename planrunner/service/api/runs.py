@@ -14,7 +14,9 @@ from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.digest import DigestRequest, digest
 from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
 from planrunner.app.people.questions import project_questions
+from planrunner.app.queue.unbegun import unbegun, unbegun_document
 from planrunner.app.runs.execute import ExecRequest
+from planrunner.errors import NotFound
 from planrunner.service.api.answers import Answer, Body, Key, Limit, Moment, Name, Named, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
 from planrunner.service.control import HereControl, Order
@@ -118,9 +120,12 @@ def digest_of_runs(
 
 @router.get("/runs/{run}", responses=shaped("The run, as `show --json` prints it.", "run_id", "status", "tasks"))
 def show(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
-    """Show a run. `run` is an id, the start of one, or `last`."""
+    """Show a run. `run` is an id, the start of one, or `last`. One that has not begun is `queued`."""
     with behalf(visitor, project):
-        return Answer(shown_document(look(run, project.state)))
+        try:
+            return Answer(shown_document(look(run, project.state)))
+        except NotFound as missing:
+            return Answer(unbegun_document(unbegun(run, project.state, missing)))
 
 
 @router.get("/runs/{run}/budget", responses=shaped("What is used, reserved and allowed."))

@@ -1,0 +1,52 @@
+"""Runs that were asked for and are not in the journal yet, shown as runs by every door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrunner.app.queue.items import OPEN, Item, item_object
+from planrunner.app.queue.store import Store, plan_name
+from planrunner.errors import NotFound
+from planrunner.journal.workspace import find_state
+from planrunner.views.documents import document
+
+Json = Any
+
+
+def unbegun(run: str, state: str | None, missing: NotFound) -> Item:
+    """The item of a run that the journal does not have. Raises ``missing``, what the journal said, where the run was
+    never asked for."""
+    try:
+        with Store(find_state(None, state), readonly=True) as store:
+            return store.task(store.find(run)).item
+    except NotFound:
+        raise missing from None
+
+
+def unbegun_document(item: Item) -> dict[str, Json]:
+    """The run as ``show --json`` prints it: ``queued``, or how it ended without a beginning. Its ``item`` says what it
+    waits for."""
+    is_open = item.status in OPEN
+    return document(
+        run_id=item.run,
+        plan=plan_name(item.plan),
+        plan_file=item.plan,
+        settings=None,
+        revision=item.digest,
+        revision_number=1,
+        status="queued" if is_open else "cancelled" if item.status == "cancelled" else "failed",
+        exit_code=item.code,
+        reason="" if is_open else "queue",
+        detail=item.reason,
+        params=item.params,
+        started=None,
+        ended=None,
+        duration=None,
+        stopped=None,
+        waiting=[],
+        gates=[],
+        tasks={},
+        budget={},
+        outputs={},
+        item=item_object(item),
+    )
