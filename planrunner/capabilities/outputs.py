@@ -69,9 +69,9 @@ def parse_outputs(data: bytes) -> dict[str, Json]:
     while at < len(lines):
         line = lines[at].rstrip("\r")
         at += 1
-        if line.startswith("{"):
+        if line.removeprefix(_MARK).startswith("{"):
             try:
-                value = json.loads(line, parse_constant=_refuse)
+                value = _data(line)
             except (ValueError, RecursionError) as error:
                 raise Failure(f"line {at} of the output file is not valid JSON: {error}") from None
             if not isinstance(value, dict):
@@ -88,6 +88,15 @@ def parse_outputs(data: bytes) -> dict[str, Json]:
                     raise Failure(f"line {at} of the output file opens `{key}<<{end}` and no line `{end}` closes it")
                 outputs[key], at = "\n".join(lines[at:last]), last + 1
     return outputs
+
+
+_MARK = "\ufeff"
+"""What programs of Windows begin a text with; it is not part of it."""
+
+
+def _data(text: str) -> Json:
+    """The data of a JSON text. Raises ValueError, RecursionError."""
+    return json.loads(text.removeprefix(_MARK), parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> Json:
@@ -122,7 +131,7 @@ def stdout_outputs(how: str, text: str, declared: Iterable[Output]) -> dict[str,
     if how == "lines":
         return {name: text.splitlines()}
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _data(text)
     except (ValueError, RecursionError) as error:
         raise Failure(f"standard output is not valid JSON: {error}") from None
     if isinstance(value, dict) and (len(names) != 1 or name in value):
@@ -223,7 +232,7 @@ def _parsed(kind: type) -> Any:
     def convert(value: Json) -> Json:
         if isinstance(value, str):
             try:
-                value = json.loads(value, parse_constant=_refuse)
+                value = _data(value)
             except RecursionError:
                 raise ValueError from None
         if not isinstance(value, kind):
@@ -315,7 +324,7 @@ def _usage_line(line: str) -> Usage:
         what, mark, value = line.partition("=")
         return usage_of({what.strip(): value.strip()}) if mark else Usage({}, _NO_AMOUNT)
     try:
-        object = json.loads(line, parse_constant=_refuse)
+        object = _data(line)
     except (ValueError, RecursionError):
         return Usage({}, "which is not valid JSON")
     return usage_of(object)

@@ -67,7 +67,8 @@ class Programs:
         except ValueError as error:
             raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
         except OSError as error:
-            raise _explained(error, arguments[0]) from None
+            too_long = _too_long(spawn.arguments, env) if error.errno == errno.E2BIG else ""
+            raise _explained(error, arguments[0], too_long) from None
         finally:
             if stdin != self._null:
                 os.close(stdin)
@@ -131,14 +132,30 @@ def search(name: str, path: str, directory: str) -> str:
     raise SpawnFailed("logic", f"command not found: {name} is not on the PATH")
 
 
-def _explained(error: OSError, name: str) -> SpawnFailed:
+_LONGEST = 131_072 - 1
+"""Bytes of one argument or variable that Linux takes (``MAX_ARG_STRLEN``), without the zero byte at its end."""
+
+
+def _too_long(arguments: Sequence[str], env: Mapping[str, str]) -> str:
+    """Which argument or variable is longer than Linux takes; empty where it is all of them together."""
+    variables = ((f"the variable `{name}`", f"{name}={value}") for name, value in env.items())
+    numbered = ((f"argument {number} of `{arguments[0]}`", word) for number, word in enumerate(arguments))
+    for what, text in (*variables, *numbered):
+        size = len(text.encode("utf-8", "surrogateescape"))
+        if size > _LONGEST:
+            return f"{what} has {size:,} bytes, the limit is {_LONGEST:,}"
+    return ""
+
+
+def _explained(error: OSError, name: str, too_long: str = "") -> SpawnFailed:
     code = error.errno
     if code in _TRANSIENT:
         return SpawnFailed("transient", f"{name} could not be started for now: {error.strerror}")
     if code == errno.ENOENT:
         return SpawnFailed("logic", f"command not found: {name}")
     if code == errno.E2BIG:
-        return SpawnFailed("logic", f"{name} is given more text than a process may start with; hand it over in a file")
+        why = too_long or f"{name} is given more text than a process may start with"
+        return SpawnFailed("logic", f"{why}; hand it over with `stdin:`, or in a file")
     if code == errno.ENOEXEC:
         return SpawnFailed("logic", f"{name} is neither a program nor a script with a #! line")
     return SpawnFailed("logic", f"{name} cannot be executed: {error.strerror}")

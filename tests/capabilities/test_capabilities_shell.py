@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Call, Context, Exit, Failure
 from planrunner.capabilities.core import classify, shell
-from planrunner.capabilities.outputs import parse_outputs, read_output_file, settle_outputs, typed
+from planrunner.capabilities.outputs import parse_outputs, read_output_file, settle_outputs, stdout_outputs, typed
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Output, Task
 
@@ -244,6 +244,11 @@ class TestStandardOutput:
         task = Task("t", stdout="text", outputs=(Output("sha", "string"),))
         assert run(tmp_path, "echo abc", task=task).outputs == {"sha": "abc"}
         assert run(tmp_path, "printf 'a\\nb\\n'", task=Task("t", stdout="lines")).outputs == {"value": ["a", "b"]}
+
+    def test_a_byte_order_mark_is_not_part_of_the_text(self, tmp_path: Path) -> None:
+        assert parse_outputs('\ufeff{"a": 1}\n'.encode()) == {"a": 1}
+        assert typed("a", "map", '\ufeff{"a": 1}') == {"a": 1}
+        assert stdout_outputs("json", '\ufeff{"a": 1}', ()) == {"a": 1}
 
     def test_what_is_no_json_fails_the_task(self, tmp_path: Path) -> None:
         outcome = run(tmp_path, "echo hello", task=Task("t", stdout="json"))

@@ -181,7 +181,12 @@ class TestStarting:
             (("./missing",), "logic", "command not found: ./missing"),
             (("./text",), "logic", "./text cannot be executed: Permission denied"),
             (("./binary",), "logic", "./binary"),
-            (("echo", "x" * 200_000), "logic", "more text than a process may start with"),
+            (
+                ("echo", "x" * 200_000),
+                "logic",
+                "argument 1 of `echo` has 200,000 bytes, the limit is 131,071; hand it over",
+            ),
+            (("echo", *(["x" * 100_000] * 60)), "logic", "echo is given more text than a process may start with; hand"),
             (("echo", "a\0b"), "logic", "null"),
         ],
     )

@@ -33,6 +33,11 @@ _BASH = (
     ("`<( )`", r"(?<![<\w])([<>]\()"),
     ("`(( ))`", rf"(?m){_FIRST}(\(\()"),
     ("`==` in `[ ]`", r"(?m)(?:^|\s)\[[ \t][^\]\n]{0,300}?[^\]\n=!](==)[^\]\n]{0,300}\]"),
+    ("`echo -e`", rf"(?m){_FIRST}(echo[ \t]+-[nE]*e[neE]*)(?=\s)"),
+    (
+        "`{a,b}`",
+        r"(?<![$@%{\\])(\{(?!\d*,\d*\})(?:[^\s{},;|&()]*,){1,99}[^\s{},;|&()]*\}|\{(?:-?\d+\.\.-?\d+|[a-zA-Z]\.\.[a-zA-Z])\})",
+    ),
     ("a built-in command of bash", rf"(?m){_FIRST}(declare|typeset|shopt|mapfile|readarray|pushd|popd)[ \t\n]"),
 )
 _EXPANSIONS = ("an expansion of bash", r"(\$\{\w+(?:\[|//?|,,?|\^\^?|:-?\d))")

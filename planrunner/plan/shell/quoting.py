@@ -152,7 +152,7 @@ def _carried(name: str, template: str, value: Json) -> str:
     if size + len(name) + 2 > LARGEST_VALUE:
         raise ScriptError(
             f"the value of `{template}` has {size:,} bytes, the limit is {LARGEST_VALUE:,}:"
-            " write it to a file first and pass the path"
+            f" hand it over with `stdin: '{template}'`, or write it to a file first and pass the path"
         )
     return text
 
