@@ -34,6 +34,8 @@ from planrunner.service.reports import Reports, Told
 
 HEAD_SECONDS = 15.0
 """Seconds in which the head of a request has to arrive."""
+HEAD_BYTES = 64 << 10
+"""Bytes of the head of a request: the names, the values, the address."""
 CONNECTIONS = 2000
 """Connections at once; of more each gets 503."""
 
@@ -104,7 +106,6 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
         limit_concurrency=CONNECTIONS,
-        h11_max_incomplete_event_size=64 << 10,
     )
     try:
         for project in projects:
@@ -146,6 +147,24 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class _Strict(h11.Connection):
+    """Refuses heads that h11 takes: a body framed in two ways, which a proxy before the service may read otherwise, a
+    version that is not HTTP/1, and more than ``HEAD_BYTES``, also in one piece."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            size = (
+                len(event.method) + len(event.target) + sum(len(name) + len(value) + 4 for name, value in event.headers)
+            )
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("a body has one length")
+            if event.http_version not in (b"1.0", b"1.1") or size > HEAD_BYTES:
+                raise h11.RemoteProtocolError("not a head that is taken")
+        return event
+
+
 class _Connection(H11Protocol):
     """A connection whose client has to send the head of each request in time, and that can be cut off."""
 
@@ -154,6 +173,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         self.app_state = {**self.app_state, "abort": transport.abort, "user": functools.cache(self._user)}
         self.app_state["asking"] = self._asking
+        self.conn = _Strict(h11.SERVER, HEAD_BYTES)
         super().connection_made(transport)
         self._watch()
 

@@ -186,7 +186,7 @@ class TestStarting:
                 "logic",
                 "argument 1 of `echo` has 200,000 bytes, the limit is 131,071; hand it over",
             ),
-            (("echo", *(["x" * 100_000] * 60)), "logic", "echo is given more text than a process may start with; hand"),
+            (("echo", *(["x" * 130_000] * 60)), "logic", "echo is given more text than a process may start with; hand"),
             (("echo", "a\0b"), "logic", "null"),
         ],
     )

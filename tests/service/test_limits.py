@@ -31,6 +31,9 @@ def _raw(served: Served, data: bytes) -> bytes:
         return b"".join(parts)
 
 
+_LIVE = b"GET /livez HTTP/1.1\r\nhost: HOST\r\n\r\n"
+
+
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1", "", "127.0.0.1:1"])
 def test_a_name_that_is_not_its_own_is_refused(served: Served, host: str) -> None:
     for path in ("/", "/livez", f"{served.api}/runs", "/static/page.css"):
@@ -89,11 +92,17 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(served: Served) -
         b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
         b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\nabcd",
         b"\x16\x03\x01\x02\x00",
+        b"GET /livez HTTP/9.9\r\nhost: HOST\r\n\r\n",
+        b"GET /livez?" + b"a" * 66_000 + b" HTTP/1.1\r\nhost: HOST\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: HOST\r\n" + b"x: y\r\n" * 10_000 + b"\r\n",
+        b"POST /livez HTTP/1.1\r\nhost: HOST\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+        + _LIVE,
     ],
 )
 def test_what_is_no_request_is_refused(served: Served, data: bytes) -> None:
-    told = _raw(served, data)
+    told = _raw(served, data.replace(b"HOST", f"127.0.0.1:{served.port}".encode()))
     assert not told or told.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501")), told[:200]
+    assert told.count(b"HTTP/1.1 ") < 2, "a connection with such a request is closed"
     assert b"Traceback" not in told
     assert served.get("/livez").status == 200
 
