@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -70,6 +71,7 @@ class Target:
         self.path, self._at = path.rstrip("/"), int(at)
         if os.path.lexists(self.path):
             raise UsageError(f"`{self.path}` is there already", "name another place with -o")
+        _remove_remains(self.path)
         self._staged = f"{self.path}.{os.getpid()}-{os.urandom(4).hex()}.planrunner"
         self.name = os.path.basename(self.path)
         for end in TARS:
@@ -136,10 +138,25 @@ class Target:
         self._remove()
 
     def _remove(self) -> None:
-        if os.path.isdir(self._staged):
-            shutil.rmtree(self._staged, ignore_errors=True)
-        elif os.path.lexists(self._staged):
-            os.unlink(self._staged)
+        _remove(self._staged)
+
+
+def _remove_remains(path: str) -> None:
+    """Remove what writers of the same archive left that were killed: their processes are gone."""
+    folder, name = os.path.split(path)
+    left = re.compile(rf"{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.planrunner")
+    with contextlib.suppress(OSError):
+        for each in os.listdir(folder or "."):
+            match = left.fullmatch(each)
+            if match and not os.path.exists(f"/proc/{match[1]}"):
+                _remove(os.path.join(folder, each))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif os.path.lexists(path):
+        os.unlink(path)
 
 
 class _Hashing(io.RawIOBase):

@@ -41,7 +41,7 @@ class Mending(Written):
 @router.post("/plans/complete", responses=shaped("The words, the best first.", "words", "start", "end"))
 def complete(body: Cursor, visitor: HereVisitor, project: HereProject) -> Answer:
     """Say what may be written at a place of a text: keys, values, capabilities, tasks, parameters, outputs."""
-    with behalf(visitor, project):
+    with behalf(visitor, project), checking():
         found = edit.complete(body.path, body.text, body.offset)
     words = [{**each._asdict(), "text": each.text or each.word} for each in found.words]
     return Answer({**listing("words", words), "start": found.start, "end": found.end})

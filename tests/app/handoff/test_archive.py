@@ -175,6 +175,21 @@ def test_an_artifact_that_is_gone_is_named_and_the_rest_is_archived(made):
     assert "artifacts/build/shop.txt" in _text(done, "README.md")
 
 
+def test_what_a_writer_that_was_killed_left_is_removed_by_the_next_one(made):
+    run = made.run(FAILING)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    kept = [f"out.tar.gz.{os.getpid()}-01234567.planrunner", f"other.tar.gz.{gone.pid}-01234567.planrunner"]
+    left = [f"out.tar.gz.{gone.pid}-{digits}.planrunner" for digits in ("01234567", "89abcdef")]
+    for name in (*kept, left[0]):
+        (made.folder / name).write_text("half")
+    (made.folder / left[1] / "inside").mkdir(parents=True)
+    archive(run, made.state, str(made.folder / "out.tar.gz"))
+    assert sorted(
+        name for name in os.listdir(made.folder) if name.endswith(".planrunner") and name != ".planrunner"
+    ) == (sorted(kept))
+
+
 def test_a_place_that_is_taken_is_refused_and_left_as_it_is(made):
     run = made.run(FAILING)
     (made.folder / "out").mkdir()
