@@ -40,6 +40,8 @@ class _Kind(NamedTuple):
     rank: dict[str, int]
     parts: dict[str, _Rewrite]
     touched: frozenset[Plain]
+    steps: str = ""
+    """The key that `steps` stands for; empty where there is no such list."""
 
 
 def canonical(tree: Mapping) -> Mapping:
@@ -178,6 +180,8 @@ class _Canon:
 
     def _entry(self, node: Mapping, entry: _Entry, kind: _Kind) -> _Entry:
         key, value = entry
+        if kind.steps and key.value == STEPS:
+            return self._steps(node, entry, kind.steps)
         name = kind.aliases.get(str(key.value), "")
         fits = name != "env" or isinstance(value, Mapping)
         if name and fits and node.key(name) is None:
@@ -188,6 +192,17 @@ class _Canon:
         fresh = value if rewrite is None else self._shared(value, rewrite)
         return entry if key is entry[0] and fresh is value else (key, fresh)
 
+    def _steps(self, node: Mapping, entry: _Entry, name: str) -> _Entry:
+        """A list of steps as the tasks that they are; as it was written for the formatter, where it says an order."""
+        key, value = entry
+        in_order = follows(value)
+        if node.key(name) is not None or (in_order and not self._keep_order):
+            return key, self._shared(value, _Canon.tasks)
+        return _renamed(key, name), self._shared(value, _Canon.followed if in_order else _Canon.tasks)
+
+    def followed(self, node: Node) -> Node:
+        return self.tasks(in_order(node)) if isinstance(node, Sequence) else node
+
     def _shared(self, node: Node, rewrite: _Rewrite) -> Node:
         if not node.anchor:
             return rewrite(self, node)
@@ -197,9 +212,85 @@ class _Canon:
         return self._done[key]
 
 
+STEPS = "steps"
+
+
+def follows(node: Node) -> bool:
+    """Whether a list of steps says an order: one of them is a command as text, or has no id."""
+    items = node.items if isinstance(node, Sequence) else []
+    return any(isinstance(item, Scalar) or (isinstance(item, Mapping) and item.key("id") is None) for item in items)
+
+
+def in_order(node: Sequence) -> Sequence:
+    """The tasks of a list of steps: numbered where they have no id, each waiting for the one before it, also where a
+    condition skips that. One that says itself what it waits for, or that another leads to, stays aside."""
+    steps = [_numbered(item, number) for number, item in enumerate(node.items, 1)]
+    led_to = {name for step in steps if isinstance(step, Mapping) for name in _led_to(step)}
+    items: list[Node] = []
+    before: list[Mapping] = []
+    """The last step that follows in order, and those after it that do not."""
+    for step in steps:
+        name = step.get("id") if isinstance(step, Mapping) else None
+        called = isinstance(name, Scalar) and name.value in led_to
+        if isinstance(step, Mapping) and not called and not _says(step, "needs", "join"):
+            step, before = _behind(step, before), []
+        items.append(step)
+        if isinstance(step, Mapping) and not called:
+            before.append(step)
+    return Sequence(items, node.start, node.end, node.flow)
+
+
+def _behind(step: Mapping, before: list[Mapping]) -> Mapping:
+    at = step.start
+    names = [name for each in before if isinstance(name := each.get("id"), Scalar)]
+    ids: list[Node] = [Scalar(name.value, at, at, name.raw) for name in names]
+    added: list[_Entry] = [(Scalar("needs", at, at, "needs"), Sequence(ids, at, at, flow=True))] if ids else []
+    if any(_says(each, "when") for each in before):
+        added.append((Scalar("join", at, at, "join"), Scalar("none_failed", at, at, "none_failed")))
+    return _like(step, [*step.entries, *added]) if added else step
+
+
+def _says(step: Mapping, *keys: str) -> bool:
+    return any(TASK_ALIASES.get(str(key.value), key.value) in keys for key, _ in step.entries)
+
+
+_LEADING = ("on_success", "on_failure", "next", "on_reject", "options", "failure_modes")
+
+
+def _numbered(item: Node, number: int) -> Node:
+    """A step with its id, whose place is that of the step."""
+    if isinstance(item, Sequence) or (isinstance(item, Mapping) and item.key("id") is not None):
+        return item
+    name, start = f"step-{number}", item.start
+    place: Node = item.entries[0][0] if isinstance(item, Mapping) and item.entries else item
+    identity = (Scalar("id", start, start, "id"), Scalar(name, place.start, place.end, name))
+    if isinstance(item, Mapping):
+        return _like(item, [identity, *item.entries])
+    return Mapping([identity, (Scalar("run", start, start, "run"), item)], start, item.end, True)
+
+
+def _led_to(step: Mapping) -> list[str]:
+    """The ids that edges of a step lead to; where the run goes back to a step, that still has its place."""
+    waiting = [value for key, value in step.entries if key.value in _LEADING]
+    found = []
+    for node in waiting:
+        if isinstance(node, Sequence):
+            waiting += node.items
+        elif isinstance(node, Mapping):
+            waiting += [value for key, value in node.entries if key.value in ("to", "recover")]
+        elif isinstance(node.value, str):
+            found.append(node.value.strip())
+    return found
+
+
 def _kind(order: str, **parts: _Rewrite) -> _Kind:
     """A kind of mapping that has no aliases; ``order`` are its keys."""
     return _Kind({}, {key: number for number, key in enumerate(order.split())}, parts, frozenset(parts))
+
+
+def _stepped(kind: _Kind, name: str) -> _Kind:
+    """The kind of mapping that may have `steps` in the place of ``name``."""
+    return kind._replace(touched=kind.touched | {STEPS}, rank={**kind.rank, STEPS: kind.rank[name]}, steps=name)
 
 
 def _of_table(keys: tuple[_Key, ...], without: tuple[task_keys.Part, ...] = (), aliased: bool = True) -> _Kind:
@@ -211,16 +302,16 @@ def _of_table(keys: tuple[_Key, ...], without: tuple[task_keys.Part, ...] = (), 
 
 
 _EDGE = _kind("on to rework max when else recovers")
-_LOOP = _kind("max until at_bound carry breaker checkpoint tasks", tasks=_Canon.tasks)
+_LOOP = _stepped(_kind("max until at_bound carry breaker checkpoint tasks", tasks=_Canon.tasks), "tasks")
 _ACTION = _kind("uses with run retry timeout", run=_Canon.digits)
 _ROLLBACK = _kind("mode only budgets", budgets=_Canon.budgets)
 _HYPOTHESIS = _kind("id statement title prior rationale tests evidence cost status")._replace(
     aliases={"confidence": "prior"}, touched=frozenset({"confidence"})
 )
-_TASK = _of_table(task_keys.KEYS)
+_TASK = _stepped(_of_table(task_keys.KEYS), "subplan")
 _SERVICE = _of_table(task_keys.KEYS, ("action", "budgets", "edges", "loop", "tasks"), aliased=False)
-_PLAN = _of_table(plan_keys.KEYS)
-_SUBPLAN = _of_table(plan_keys.KEYS, ("services", "subplans"), aliased=False)
+_PLAN = _stepped(_of_table(plan_keys.KEYS), "tasks")
+_SUBPLAN = _stepped(_of_table(plan_keys.KEYS, ("services", "subplans"), aliased=False), "tasks")
 
 
 def _renamed(key: Scalar, name: str) -> Scalar:

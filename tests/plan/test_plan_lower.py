@@ -9,7 +9,7 @@ import pytest
 from plan_loading import errors, loaded, task_of
 
 from planrunner.plan import schema
-from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
+from planrunner.plan.canonical import PLAN_ALIASES, STEPS, TASK_ALIASES
 from planrunner.plan.lower import keys, plan
 from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Script, Task
 from planrunner.source import Span
@@ -33,7 +33,7 @@ def bare(value: Any) -> Any:
 def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     properties = schema.published()
     task = properties["definitions"]["task"]["properties"]
-    known = {*(key.name for key in keys.KEYS), *TASK_ALIASES}
+    known = {*(key.name for key in keys.KEYS), *TASK_ALIASES, STEPS}
     assert task.keys() | properties["definitions"]["service"]["properties"].keys() == known
     assert properties["properties"].keys() == {*(key.name for key in plan.KEYS), *PLAN_ALIASES}
 

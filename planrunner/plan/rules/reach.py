@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.evaluate import constant
 from planrunner.plan.model import Edge, Task
-from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.plan.rules.view import PlanView, plan_key, span_of
+from planrunner.plan.tasks import comes_last
 from planrunner.plan.templates import templates
 from planrunner.source import Span
 
@@ -30,6 +31,25 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if there >= 0:
                 dead[here, there] = bool(reason) and dead.get((here, there), True)
     yield from _unreachable(view, {pair for pair, is_dead in dead.items() if is_dead})
+
+
+STEP_CODES = ("PLAN621",)
+
+
+def check_steps(view: PlanView) -> Iterable[Diagnostic]:
+    """Lists called ``steps`` that say no order: they look as if they had one."""
+    text = view.source.text
+    lists = [(span_of(task, "subplan"), task.subplan) for task in view.plan.tasks if task.subplan]
+    if view.whole:
+        lists.append((plan_key(view, "steps"), view.plan.tasks))
+    for span, tasks in lists:
+        tasks = tuple(task for task in tasks if not comes_last(task))
+        if text[span.start : span.end] != "steps" or len(tasks) < 2 or any(task.needs or task.edges for task in tasks):
+            continue
+        help_ = (
+            f"say what they wait for, `needs: [{tasks[0].id}]`; a list with a step that has no `id` is done in order"
+        )
+        yield Diagnostic("PLAN621", "these steps all start at once", span, help=help_)
 
 
 def _place(task: Task, edge: Edge) -> Span:

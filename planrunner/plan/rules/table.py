@@ -65,6 +65,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (targets.CODES, targets.check),
     (loops.CYCLE_CODES, loops.check_cycles),
     (reach.CODES, reach.check),
+    (reach.STEP_CODES, reach.check_steps),
     (joins.CODES, joins.check),
     (loops.CODES, loops.check),
     (loops.REWORK_CODES, loops.check_rework),

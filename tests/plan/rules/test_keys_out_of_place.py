@@ -78,7 +78,7 @@ EVERYWHERE = frozenset(
 
 KIND_KEYS = frozenset(
     "uses run command gate ask checks approvers expires on_expiry escalate on_reject options choose form window "
-    "loop subplan agent".split()
+    "loop subplan steps agent".split()
 )
 """Keys that make a task one of these kinds."""
 
