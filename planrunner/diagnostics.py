@@ -178,6 +178,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN619", "misspelt-label", "warning", "a label that is nearly one for which people are asked"),
     ("PLAN620", "option-without-way", "warning", "an option of a decision that leads nowhere, where others lead on"),
     ("PLAN621", "steps-at-once", "warning", "a list of steps that all start at once"),
+    ("PLAN622", "name-too-long", "error", "a name that is longer than files and pages bear"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),

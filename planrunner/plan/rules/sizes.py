@@ -1,4 +1,5 @@
-"""Fan-outs that are written out have no more items than they may, and no more than anybody would have meant."""
+"""Fan-outs that are written out have no more items than they may, and no more than anybody would have meant; names have
+a length that files, pages and terminals bear."""
 
 from __future__ import annotations
 
@@ -9,11 +10,51 @@ from itertools import product
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import MAX_ITEMS, Fanout, Task
 from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.source import Span
 
 CODES = ("PLAN508", "PLAN509")
 
 MANY = 10_000
 """Instances of one task from which on a plan is asked whether it means them."""
+
+
+NAME_CODES = ("PLAN622",)
+
+LONGEST = 100
+"""Characters of a name: files and folders are called by it, with more around it."""
+
+
+def check_names(view: PlanView) -> Iterable[Diagnostic]:
+    for what, name, span in _names(view):
+        if len(name) > LONGEST:
+            message = f"{what} `{name[:20]}…` has {len(name):,} characters, and may have {LONGEST}"
+            yield Diagnostic("PLAN622", message, span, help="titles and descriptions may be longer")
+
+
+def _names(view: PlanView) -> Iterable[tuple[str, str, Span]]:
+    """The names that a view gives, each with what it is and its place; artifacts and outputs that have no name but
+    their path may be as long as paths."""
+    plan = view.plan
+    if not view.outer:
+        yield "the name of the plan", plan.id, plan.span
+        yield from (("the parameter", each.name, each.span) for each in plan.params)
+        yield from (("the output", each.name, each.span) for each in plan.outputs)
+        yield from (("the artifact", each.name, each.span) for each in plan.artifacts if each.name != each.source)
+        yield from (("the hypothesis", each.name, each.span) for each in plan.hypotheses)
+    for task in plan.tasks:
+        yield "the id", task.id, task.span
+        yield from (("the label", each, span_of(task, "labels")) for each in task.labels)
+        yield from (("the output", each.name, each.span) for each in task.outputs if each.name != each.path)
+        yield from (("the artifact", each.name, each.span) for each in task.artifacts if each.name != each.path)
+        yield from (("the failure mode", each.name, each.span) for each in task.failure_modes if each.detect)
+        if task.fanout is not None:
+            yield "the name of an item", task.fanout.name, span_of(task, "as")
+        if task.loop is not None and isinstance(task.loop.carry, dict):
+            yield from (("the carried value", each, span_of(task, "loop")) for each in task.loop.carry)
+        if task.gate is not None:
+            yield "the window", task.gate.window, span_of(task, "window")
+            yield from (("the field", each.name, each.span) for each in task.gate.form)
+            yield from (("the option", each.name, each.span) for each in task.gate.options if each.name != each.title)
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:

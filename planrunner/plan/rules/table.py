@@ -95,6 +95,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (gates.APPROVER_CODES, gates.check_approvers),
     (windows.CODES, windows.check),
     (sizes.CODES, sizes.check),
+    (sizes.NAME_CODES, sizes.check_names),
     (policy.CODES, policy.check),
     (policy.ENTRY_CODES, policy.check_entries),
     (taint.CODES, taint.check),
