@@ -36,6 +36,12 @@ from planrunner.cli.settings import messages
 @click.option("--preview", metavar="FILE", help="Refuse with code 10 unless the run matches this saved preview.")
 @click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
 @click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks also act in PATH, outside the project.")
+@click.option("--group", metavar="NAME", help="Of the runs of one group one goes on at a time; this one waits.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["queue", "skip", "cancel"]),
+    help="While another run of the group goes on: wait (queue), exit with code 9 (skip), cancel that one (cancel).",
+)
 @click.option("--detach", is_flag=True, help="Put the run into the queue and return; a worker runs it.")
 @result_option
 @click.option(

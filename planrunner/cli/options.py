@@ -143,6 +143,8 @@ class ExecOptions(NamedTuple):
     unattended: bool = False
     trust: str | None = None
     allow_outside: tuple[str, ...] = ()
+    group: str | None = None
+    overlap: str | None = None
 
 
 class ResumeOptions(NamedTuple):

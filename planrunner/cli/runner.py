@@ -106,6 +106,10 @@ def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
     """The request that options stand for; the environment files of the project are laid. Raises as
     ``lay_environment``, NotFound, and Denied for ``--no-sandbox`` without a terminal."""
     plan, text = options.plan, None
+    if options.group is not None and not options.group.strip():
+        raise UsageError("--group takes the name of a group")
+    if options.overlap and not options.group:
+        raise UsageError("--overlap says what happens in a group", "name one with --group")
     if plan == "-":
         plan, text = STDIN, sys.stdin.buffer.read()
     lay_environment(given, None if text is not None else plan)
@@ -131,6 +135,8 @@ def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
         partial(_ask, given, options.unattended),
         forced=options.force,
         text=text,
+        group=options.group or "",
+        overlap=options.overlap or "queue",
     )
 
 

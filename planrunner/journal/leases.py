@@ -62,7 +62,7 @@ def restoring(state: str) -> tuple[str, str] | None:
     if not is_locked(state, RESTORE):
         return None
     path = lock_path(state, RESTORE)
-    return holder_at(path), os.fsdecode(_signature(path).partition(b"\n")[2].rstrip(b"\n"))
+    return holder_at(path), os.fsdecode(signature(path).partition(b"\n")[2].rstrip(b"\n"))
 
 
 def holders(state: str) -> list[Holder]:
@@ -181,10 +181,11 @@ def sign(descriptor: int, more: bytes = b"") -> None:
 
 def holder_at(path: str) -> str:
     """The process that a lock names, as people read it."""
-    return _signature(path).partition(b"\n")[0].decode("utf-8", "replace").strip() or "another process"
+    return signature(path).partition(b"\n")[0].decode("utf-8", "replace").strip() or "another process"
 
 
-def _signature(path: str) -> bytes:
+def signature(path: str) -> bytes:
+    """What ``sign`` wrote into a lock; empty where it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

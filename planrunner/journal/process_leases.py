@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from planrunner.errors import StorageFailed
-from planrunner.journal.leases import holder_at, is_locked, lock_path, sign, try_lock
+from planrunner.journal.leases import holder_at, is_locked, lock_path, sign, signature, try_lock
 
 
 class ProcessLease:
@@ -33,6 +33,11 @@ class ProcessLease:
                 sign(self._descriptor)
         return self.is_held
 
+    def tell(self, word: str) -> None:
+        """Say what it is held for, for ``word_of``."""
+        if self._descriptor is not None:
+            sign(self._descriptor, word.encode("utf-8", "replace"))
+
     def release(self) -> None:
         """Give it back."""
         descriptor, self._descriptor = self._descriptor, None
@@ -43,3 +48,8 @@ class ProcessLease:
 def process_with(state: str, name: str) -> str:
     """The process that has a ``ProcessLease``, as people read it; empty where none has it."""
     return holder_at(lock_path(state, name)) if is_locked(state, name) else ""
+
+
+def word_of(state: str, name: str) -> str:
+    """What the holder of a ``ProcessLease`` holds it for, as it told; empty where it told nothing."""
+    return signature(lock_path(state, name)).partition(b"\n")[2].decode("utf-8", "replace").strip()

@@ -23,6 +23,7 @@ from planrunner.app.runs import rerun, rollback
 from planrunner.app.runs.control import steer
 from planrunner.app.runs.doubts import answers
 from planrunner.app.runs.execute import ExecRequest, promise
+from planrunner.app.runs.groups import refuse_overlap
 from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
 from planrunner.caller import Workspace, principal, workspace
@@ -56,6 +57,8 @@ def enqueue(request: ExecRequest, source: str, priority: int = 0, key: str = "",
     request = request._replace(plan=path, preview=_absolute(request.preview, here))
     state = find_state(path, request.state)
     asked = asked or _digest(request, priority)
+    if request.group and request.overlap == "skip":
+        refuse_overlap(state, request.group)
     if request.unconfined:
         require_person("sandbox", state)
     with Store(state) as store:
@@ -300,7 +303,7 @@ def _digest(request: ExecRequest, priority: int) -> str:
 def _written(request: ExecRequest) -> dict[str, Json]:
     """What of a request differs from one that says nothing but the plan, as JSON."""
     plain = ExecRequest(request.plan)
-    fields = {name: getattr(request, name) for name in (*_KEPT, "forced", "traceparent")}
+    fields = {name: getattr(request, name) for name in (*_KEPT, "forced", "traceparent", "group", "overlap")}
     return {name: value for name, value in fields.items() if value != getattr(plain, name)}
 
 

@@ -115,14 +115,15 @@ class Parked:
         try:
             return journal.run(run).last_seq != place.seen or bool(journal.waiting(run))
         except NotFound:
-            return True
+            return place.seen > 0  # else it has yet to begin: it waits for the turn of its group
 
     def _told(self, run: str) -> Note | None:
         """As ``_weighed``; a run that cannot be read keeps no other one waiting."""
         try:
             return self._weighed(run)
         except NotFound:
-            del self._places[run]
+            if not self._places.pop(run).seen:
+                return Note(run, "waiting", {"ahead": 1, "wakes": None})
             return Note(run, "cancelled", {"ended": time.time(), "reason": "the run was removed from the journal"})
         except PlanrunnerError as error:
             at = time.time() + _AGAIN

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
@@ -100,6 +101,9 @@ class ExecRequest(NamedTuple):
     """The id that the run was promised; one that a run has already is a UsageError."""
     traceparent: str = ""
     """The span in which the run is started, as W3C Trace Context writes it; anything else is ignored."""
+    group: str = ""
+    """Of the runs of one group one goes on at a time; ``overlap`` is as in ``groups.Group``."""
+    overlap: str = "queue"
     decides: bool = True
     """Whether the one who asks may decide gates: only they leave one out that a task of ``only`` waits for."""
 
@@ -186,7 +190,14 @@ def execute(
         if ready is None or noted is None:
             ready, noted = _seen_and_admitted(request, journal, registry, free)
         site = Site(journal, registry, state_dir, watch, request.unconfined, switch)
-        return _begin(request, site, ready, noted)
+        if not request.group or request.dry_run:
+            return _begin(request, site, ready, noted)
+        seen, allowed = ready, noted
+        groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
+        result: RunResult = groups.in_turn(
+            site, groups.Group(request.group, request.overlap), "", lambda there: _begin(request, there, seen, allowed)
+        )
+        return result
 
 
 def _seen_and_admitted(
@@ -222,6 +233,8 @@ class Site(NamedTuple):
     watch: Watch
     unconfined: bool = False
     switch: StopSwitch | None = None
+    named: Callable[[str], None] | None = None
+    """Is told the id of a run that begins."""
 
 
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
@@ -272,6 +285,8 @@ def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, 
     run_id, plan = state.run_id, state.plan
     handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, first.at, stored), [first])
     with Held(site, state, handle) as held:
+        if site.named is not None:
+            site.named(run_id)
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         if (observers := site.registry.observer()) is not None:
@@ -353,6 +368,7 @@ def _particulars(request: ExecRequest, site: Site, ready: ReadyPlan, stored: Sto
         **({"deployment": facts} if (facts := deployment()) else {}),
         **({"files": dict(ready.files)} if ready.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
+        **({"group": request.group} if request.group else {}),
         **({"traceparent": request.traceparent} if read_traceparent(request.traceparent) else {}),
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
         **({"sandbox": {"off": True, "by": principal().name}} if request.unconfined else {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from planrunner import __version__
@@ -38,7 +39,7 @@ from planrunner.engine.replay import replay
 from planrunner.engine.secrets import Vault
 from planrunner.errors import Hint, NextStep, PlanInvalid, StorageFailed, UsageError
 from planrunner.journal.workspace import find_state, program
-from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, TasksReset
+from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, RunStarted, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, ended
@@ -125,6 +126,18 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
     row = site.journal.run(run_id)
     if row.status and not reopening:
         raise _has_ended(run_id, row.status)
+    first = next(site.journal.entries(run_id)).event
+    group = first.environment.get("group") if isinstance(first, RunStarted) else None
+    if not group:
+        return _taken_up(site, run_id, then, reopening)
+    groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
+    result: RunResult = groups.in_turn(
+        site, groups.Group(str(group)), run_id, lambda there: _taken_up(there, run_id, then, reopening)
+    )
+    return result
+
+
+def _taken_up(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
     handle = site.journal.acquire(run_id)
     state = begun(site.journal, run_id)
     with Held(site, state, handle) as held:

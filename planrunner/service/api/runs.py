@@ -50,6 +50,10 @@ class Start(Body):
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
     force: bool = False
     priority: int = Field(default=0, ge=-100, le=100)
+    group: str = Field(default="", max_length=200)
+    """Of the runs of one group one goes on at a time."""
+    overlap: Literal["queue", "skip", "cancel"] = "queue"
+    """What happens while another run of the group goes on."""
     trust: str = Field(default="", max_length=100)
     """The digest of a plan from outside the project, or of a drafted one, that may run (scope ``admin``)."""
 
@@ -81,6 +85,8 @@ def start(
         trust=body.trust,
         forced=body.force,
         traceparent=traceparent,
+        group=body.group,
+        overlap=body.overlap,
     )
     return Answer(control.start(visitor, project, Order(request, "api", body.priority, key)), 202)
 
