@@ -8,7 +8,9 @@ page wrote before. Comments in front of a block steer it:
 
     <!-- file: plans/first.yaml -->   the block is the content of that file
     <!-- exit: 1 -->                  the last command of the block ends with that code
-    <!-- not run: REASON -->          the block is for reading: it needs a terminal, a network, another machine
+    <!-- first: COMMANDS -->          what is done before the block, unseen: it brings about what the page speaks of
+    <!-- not run: REASON -->          the block is for reading: REASON names the test that runs it, or stands below the
+                                      block too, as `*Not run by the tests: REASON.*`
     <!-- finds: PLAN101 -->           linting the plan gives exactly these codes
     <!-- needs: bwrap -->             anywhere: the page runs only where this program is installed
 
@@ -31,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _MARKS = re.compile(r"((?:<!-- [^\n]*? -->\n+)+)\Z")
-_MARK = re.compile(r"<!-- (file|exit|not run|finds): ?(.*?) -->")
+_MARK = re.compile(r"<!-- (file|exit|first|not run|finds): ?(.*?) -->")
 
 _NEEDS = re.compile(r"^<!-- needs: (\S+) -->$", re.MULTILINE)
 
@@ -189,6 +191,9 @@ def run_page(page: Path, session: Session) -> Iterator[tuple[Block, list[Differe
 
 def _run_block(block: Block, session: Session) -> tuple[list[Difference], str]:
     todo = steps(block.body) if block.language == "console" else [Step(block.body.strip(), "...\n")]
+    if "first" in block.marks:
+        session.run(block.marks["first"])
+        todo = [step._replace(command=f"set -e\n{step.command}") for step in todo]
     differences, body = [], ""
     for number, step in enumerate(todo):
         wanted = int(block.marks.get("exit", 0)) if number == len(todo) - 1 else 0

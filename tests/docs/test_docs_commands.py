@@ -55,6 +55,27 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     assert not found, "\n".join(told)
 
 
+_RUN_ELSEWHERE = {
+    "the test of the plan compares it": "tests/docs/test_gallery.py",
+    "the peer of the plan has to be started first": "tests/e2e",
+}
+"""What blocks that are made of plans say, and where those plans run."""
+
+
+def test_a_block_that_is_not_run_here_runs_in_a_test_or_says_why_not() -> None:
+    """The reason stands where a reader sees it: below the block."""
+    left = [block for page in PAGES for block in blocks.blocks(page) if "not run" in block.marks]
+    assert len(left) > 50
+    for block in left:
+        reason = block.marks["not run"]
+        named = re.match(r"tests/[\w/.]+", _RUN_ELSEWHERE.get(reason, reason))
+        if named:
+            assert (ROOT / named[0]).exists(), f"{_name(block.page)}:{block.line}: there is no {named[0]}"
+            continue
+        below = block.page.read_text(encoding="utf-8")[block.end :].partition("\n")[2]
+        assert below.startswith(f"\n*Not run by the tests: {reason}.*\n"), f"{_name(block.page)}:{block.line}: {reason}"
+
+
 _SETTINGS = re.compile(r"^(provider_credentials|agents):", re.MULTILINE)
 """What plans are held to of the settings on their page."""
 
