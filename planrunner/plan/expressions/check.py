@@ -98,6 +98,10 @@ def optional(found: Type) -> Type:
     return found._replace(optional=True)
 
 
+UNDECLARED = "a parameter that has text as its default and no type"
+_TYPE_WORDS = {"time": "duration", "size": "size", "money": "money", "percent": "percent"}
+
+
 def declared(word: str) -> Type:
     """The type that a word of a plan names, such as ``int``, ``duration`` or ``list[url]``; any for unknown words."""
     word = word.strip()
@@ -339,6 +343,10 @@ class Checker:
         _, _, _, operator, left_tree, right_tree = tree
         left, right = self.type(left_tree), self.type(right_tree)
         words = "" if _of_one_measure(left, right) else _misfit(operator, left.kind, right.kind)
+        for text, other, of in ((left, right, left_tree), (right, left, right_tree)):
+            if text.what == UNDECLARED and other.kind in _TYPE_WORDS:
+                way_out = f"declare it: `{of[-1]}: {{type: {_TYPE_WORDS[other.kind]}, default: …}}`"
+                return self.report("PLAN205", f"`{show(tree)}`: `{show(of)}` is text", tree, way_out)
         if words:
             self.report("PLAN205", f"`{show(tree)}`: {words}", tree, self.hyphen(tree) or _unit_hint(left, right))
         if operator.endswith("matches") and not words:

@@ -16,6 +16,7 @@ from planrunner.plan.expressions.check import (
     SIZE,
     STRING,
     TIME,
+    UNDECLARED,
     Checker,
     Type,
     declared,
@@ -24,7 +25,7 @@ from planrunner.plan.expressions.check import (
     object_of,
     of_schema,
 )
-from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Task
+from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Param, Task
 from planrunner.plan.rules.texts import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
@@ -59,6 +60,12 @@ _ROUND = object_of({"round": NUMBER, "max": NUMBER}, "`loop`")
 _REWORK = object_of({"comment": STRING, "by": STRING, "from": STRING, "round": NUMBER}, "`rework`")
 _DECISION: Mapping[str, Type] = {"decision": STRING, "by": STRING, "reason": STRING, "comment": STRING}
 """Outputs of every gate."""
+
+
+def _of_param(param: Param) -> Type:
+    found = declared(param.type)
+    is_text = param.type == "any" and isinstance(param.default, str)
+    return found._replace(what=UNDECLARED) if is_text else found
 
 
 class Lazy(Mapping[str, Type]):
@@ -104,7 +111,7 @@ class Naming:
         self._of_items: dict[int, dict[str, Type]] = {}
         known: Mapping[str, object] = {**view.outer, **view.positions} if view.outer else view.positions
         self._base: dict[str, Type] = {
-            "params": object_of({param.name: declared(param.type) for param in view.plan.params}),
+            "params": object_of({param.name: _of_param(param) for param in view.plan.params}),
             "env": map_of(STRING),
             "plan": _PLAN,
             "run": _RUN,

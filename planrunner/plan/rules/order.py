@@ -112,7 +112,10 @@ def _not_upstream(view: PlanView, item: _Ordered) -> Diagnostic:
     labels = (Label(other.span, f"`{other.id}` is defined here"),)
     if item.earlier == item.read.here:
         message = f"`{task.id}` reads its own result before it has one"
-        return Diagnostic("PLAN203", message, _place(view, item))
+        help_ = "its outputs are `outputs.NAME` in its `expect` and `next`; tasks that need it read them by its id"
+        if item.read.place.key == "artifacts":
+            help_ = "the path of an artifact may be a pattern, such as `dist/*.whl`"
+        return Diagnostic("PLAN203", message, _place(view, item), help=help_)
     if task.concluding:
         message = f"`done` reads `{other.id}`, which is in `finally` and runs after it"
         return Diagnostic("PLAN203", message, _place(view, item), labels=labels)

@@ -1236,6 +1236,30 @@ def test_a_name_in_the_wrong_place_is_told_where_it_is_known(task: str, help_: s
     assert [each.help if help_ else "is there" in each.help for each in told] == [help_ or False]
 
 
+@pytest.mark.parametrize(
+    ("default", "condition", "kind"),
+    [
+        ("200ms", "duration < params.limit", "duration"),
+        ("10MB", "params.limit > 1KB", "size"),
+        ("$2", "params.limit >= $1", "money"),
+    ],
+)
+def test_a_parameter_that_is_text_by_its_default_is_no_amount(default: str, condition: str, kind: str) -> None:
+    plan = "plan: p\nparams: {limit: %s}\ntasks:\n  - {id: a, run: x, timeout: 1m, expect: ['%s']}\n"
+    [found] = findings(plan % (default, condition))
+    assert (found.code, found.message) == ("PLAN205", f"`{condition}`: `params.limit` is text")
+    assert found.help == f"declare it: `limit: {{type: {kind}, default: …}}`"
+    assert findings(plan % (f"{{type: {kind}, default: {default}}}", condition)) == []
+    assert findings(plan % ("x", "params.limit == stdout")) == []
+
+
+def test_what_a_task_reads_of_itself_is_told_how_it_is_read() -> None:
+    text = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: m, run: x, outputs: {f: string}, artifacts: ['{{ tasks.m.outputs.f }}']}\n"
+    assert "may be a pattern" in findings(text)[0].help
+    text = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: m, run: 'echo {{ tasks.m.outputs.f }}', outputs: {f: string}}\n"
+    assert "its outputs are `outputs.NAME`" in findings(text)[0].help
+
+
 def test_a_time_budget_of_the_plan_bounds_its_subplans_too() -> None:
     subplans = "subplans: {check: {tasks: [{id: look, run: x}]}}\ntasks: [{id: c, subplan: check}]\n"
     assert "PLAN501" in {each.code for each in findings(f"plan: p\n{subplans}")}
