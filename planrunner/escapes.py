@@ -61,7 +61,7 @@ def _byte_escape(sign: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in sign.encode("utf-8", "surrogateescape"))
 
 
-_TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Marks that turn the direction of writing, and ends of lines that no terminal shows."""
 
 
@@ -78,7 +78,7 @@ def quiet(text: str) -> str:
 
 
 def _acts(sign: str) -> bool:
-    return "\x7f" <= sign <= "\x9f" or sign in _TURNING or "\U000e0000" <= sign <= "\U000e007f"
+    return "\x7f" <= sign <= "\x9f" or sign in TURNING or "\U000e0000" <= sign <= "\U000e007f"
 
 
 def _json_escape(sign: str) -> str:
@@ -110,7 +110,7 @@ def _printable(text: str) -> str:
             continue
         if char.isprintable():
             kept.append(char)
-        elif char in _UNSEEN or char in _TURNING or "\U000e0000" <= char <= "\U000e007f":
+        elif char in _UNSEEN or char in TURNING or "\U000e0000" <= char <= "\U000e007f":
             kept.append(_json_escape(char))  # what people approve must not read otherwise than it runs
         at += 1
     return "".join(kept)

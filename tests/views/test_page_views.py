@@ -12,7 +12,7 @@ from planrunner.views.page.fields import field_of, given_of
 from planrunner.views.page.figures import ago, duration, plain, rough
 from planrunner.views.page.inbox import address_of, questions
 from planrunner.views.page.queue import queue_page
-from planrunner.views.page.render import Frame, embedded, query_of, rendered
+from planrunner.views.page.render import Frame, _plain, embedded, query_of, rendered
 from planrunner.views.page.runs import read_filter, shapes
 from planrunner.views.page.signs import REASONS, RUNS, TASKS, run_sign, task_sign
 from planrunner.views.terminal import SIGNS
@@ -148,3 +148,8 @@ def test_nothing_that_a_page_shows_can_become_markup() -> None:
     assert "<img" not in page
     assert "49" not in page.split("<main")[1]
     assert "</script" not in embedded({"x": HOSTILE})
+
+
+def test_marks_that_turn_the_writing_are_shown_but_sent_back_as_they_are() -> None:
+    page = _plain('<h1>T\u202et \u2066</h1><input value="/a\u202eb"><textarea name="x">\u202e</textarea>é')
+    assert page == '<h1>T\\u202et \\u2066</h1><input value="/a\u202eb"><textarea name="x">\u202e</textarea>é'

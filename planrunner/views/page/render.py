@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
@@ -14,7 +15,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from planrunner.escapes import harmless
+from planrunner.escapes import TURNING, harmless, numbered
 from planrunner.views.page import figures, signs
 
 Json = Any
@@ -68,14 +69,27 @@ def query_of(**values: str | int | None) -> str:
 def rendered(template: str, frame: Frame, **values: object) -> str:
     """A whole page: a template of the folder ``templates``, filled in with ``values``. Whatever UTF-8 cannot carry,
     such as the odd bytes of a file name, becomes a question mark."""
-    text = _environment().get_template(template).render(frame=frame, **values)
-    return text.encode("utf-8", "replace").decode()
+    return _plain(_environment().get_template(template).render(frame=frame, **values))
 
 
 def part(template: str, name: str, page: object) -> str:
     """A part of a page: the macro of a template, called with ``page``."""
     macro = getattr(_environment().get_template(template).module, name)
-    return str(macro(page)).encode("utf-8", "replace").decode()
+    return _plain(str(macro(page)))
+
+
+_TURNS = re.compile(
+    r"<textarea\b.*?</textarea>|<script\b.*?</script>|\bvalue=\"[^\"]*\"|([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069])",
+    re.S,
+)
+"""Marks that turn the direction of writing, and what is sent back or read by a script as it is."""
+
+
+def _plain(text: str) -> str:
+    """A page in UTF-8 that reads in the direction in which it is written, whoever wrote the titles in it."""
+    if not text.isascii() and any(mark in text for mark in TURNING):
+        text = _TURNS.sub(lambda match: numbered(match[1]) if match[1] else match[0], text)
+    return text.encode("utf-8", "replace").decode()
 
 
 def standalone(template: str, frame: Frame, **values: object) -> str:
