@@ -51,6 +51,8 @@ class Roster(NamedTuple):
     contexts: Mapping[str, Json] = EMPTY
     models: tuple[str, ...] = ()
     """The names under ``models``."""
+    judge: str = ""
+    """The model that judges criteria in plain words; empty where people do."""
 
 
 class Tool(NamedTuple):

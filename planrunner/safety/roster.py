@@ -23,7 +23,8 @@ def read_roster(directory: str) -> Roster:
     agents = {name: _agent(name, said, directory) for name, said in named(data.get("agents")).items()}
     tools, contexts = (named(data.get(name)) for name in ("tools", "contexts"))
     models = tuple(name for name in named(data.get("models")) if name not in MODEL_CHOICES)
-    return Roster(agents, tools, directory, data.get("reflect"), contexts, models)
+    judge = str(named(data.get("models")).get("judge") or "")
+    return Roster(agents, tools, directory, data.get("reflect"), contexts, models, judge)
 
 
 def roster_or_none(directory: str) -> Roster | None:

@@ -227,6 +227,25 @@ def test_lint_names_what_is_mistyped_once(make: Make, task: str, said: str) -> N
     assert said in lines[0] and lines[1:] == [], found.stdout
 
 
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("uses: llm.complete, with: {model: scriptd, prompt: x}", "no model `scriptd`, did you mean `scripted`?"),
+        ("uses: llm.vote, with: {models: [scripted, scriptd], prompt: x}", "no model `scriptd`"),
+        ("uses: llm.embed, with: {model: hash, texts: [x]}", ""),
+        ("uses: llm.complete, with: {model: '{{ params.m }}', prompt: x}", ""),
+    ],
+)
+@pytest.mark.parametrize("around", ["{id: a, TASK}", "{id: b, subplan: [{id: a, TASK}]}"])
+def test_lint_knows_the_models_that_capabilities_are_given(make: Make, task: str, said: str, around: str) -> None:
+    bench = make(["Done."])
+    more = f"timeout: 1m, effect: read, budgets: {{calls: 1, tokens: 9k, cost: $1}}, {task}"
+    head = "plan: p\nparams: {m: {default: scripted}}\ntasks:\n  - "
+    bench.write(head + around.replace("TASK", more) + "\n")
+    found = bench.call("lint", "plan.yaml", "--format", "concise").stdout
+    assert ("PLAN841" in found, said in found) == (bool(said), True), found
+
+
 INLINE = """
 plan: mend
 on_failure: rollback

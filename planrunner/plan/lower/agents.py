@@ -16,6 +16,7 @@ from planrunner.plan.agents import (
     ASKING,
     CHECK,
     CRITIQUE,
+    MODEL_CHOICES,
     OF_A_CONVERSATION,
     UNNAMED,
     Roster,
@@ -159,8 +160,23 @@ def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
 def _check_model(low: Lowering, node: Mapping) -> None:
     """Report models that the project does not have of an agent that a task describes.
     Where the project names no models, a run says so before it starts."""
+    _check_models(low, (*_scalars(node.get("model")), *_scalars(node.get("fallback"))))
+
+
+def check_inputs(low: Lowering, uses: str, node: Node | None) -> None:
+    """Report the same of the models that the inputs of a capability name."""
+    capability = low.capabilities.get(uses) if low.capabilities is not None and low.roster is not None else None
+    if capability is None or not isinstance(node, Mapping):
+        return
+    for _, name, *others in (each.split() for each in capability.preconditions if each.startswith("model ")):
+        known = {*MODEL_CHOICES, *others}
+        words = [word for word in _scalars(node.get(name)) if isinstance(word.value, str) and "{" not in word.value]
+        _check_models(low, [word for word in words if word.value and word.value not in known])
+
+
+def _check_models(low: Lowering, words: Iterable[Scalar]) -> None:
     models = low.roster.models if low.roster is not None else ()
-    for word in (*_scalars(node.get("model")), *_scalars(node.get("fallback"))):
+    for word in words:
         if models and word.value not in models:
             way = meant(nearest(str(word.value), models))
             help_ = "planrunner.yaml has " + ", ".join(f"`{each}`" for each in models[:8])

@@ -97,6 +97,8 @@ def _built(draft: Draft, node: Mapping) -> Task:
         fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
     if str(fields.get("uses", "")).startswith(FAMILY):
         check_server(draft.low, node)
+    if draft.low.roster is not None and "inputs" in fields and "uses" in fields:
+        agents.check_inputs(draft.low, fields["uses"], node.get("with"))
     if fields.get("ends_plan") and (draft.low.inside or fields.get("finally_")):
         where = "inside another task" if draft.low.inside else "under `finally`"
         help_ = "let it decide there, and end the plan by a task of the plan itself that needs it"

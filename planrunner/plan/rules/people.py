@@ -34,7 +34,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         if task.gate is not None:
             yield from _unmet(task, task.gate)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
-            yield from _in_words(task)
+            yield from _in_words(view, task)
         for mode in task.failure_modes:
             if mode.detect is not None and mode.detect.expression is None:
                 yield _undetected(task, mode)
@@ -74,7 +74,8 @@ def _unmet(task: Task, gate: Gate) -> Iterable[Diagnostic]:
 _NOBODY: tuple[tuple[str, ...], int, tuple[str, ...], str] = ((), 0, (), "")
 
 
-def _in_words(task: Task) -> Iterable[Diagnostic]:
+def _in_words(view: PlanView, task: Task) -> Iterable[Diagnostic]:
+    """Criteria in plain words; those of an attempt may be said to be for the judge of the project."""
     groups = [
         ("expect", task.expect),
         ("postconditions", task.postconditions),
@@ -83,8 +84,19 @@ def _in_words(task: Task) -> Iterable[Diagnostic]:
     ]
     for key, criteria in groups:
         for criterion in criteria:
-            if criterion.expression is None:
-                yield _unverifiable(task, key, criterion)
+            judged = view.judge if key in ("expect", "postconditions") else ""
+            if criterion.expression is None and not (judged and _is_said(view, criterion)):
+                yield _unverifiable(task, key, criterion, judged)
+
+
+def _is_said(view: PlanView, criterion: Criterion) -> bool:
+    """Whether the plan says by `judge:` that a criterion is meant to be words."""
+    before = view.source.text[max(criterion.span.start - _BEFORE, 0) : criterion.span.start]
+    return re.search(r"judge[\"']?\s*:[\s|>+-]*[\"']?$", before) is not None
+
+
+_BEFORE = 80
+"""So many characters before its words the key of a criterion is looked for."""
 
 
 def _undetected(task: Task, mode: FailureMode) -> Diagnostic:
@@ -93,10 +105,12 @@ def _undetected(task: Task, mode: FailureMode) -> Diagnostic:
     return Diagnostic("PLAN701", message, span, help="an expression over the outcome detects it: `exit_code == 3`")
 
 
-def _unverifiable(task: Task, key: str, criterion: Criterion) -> Diagnostic:
+def _unverifiable(task: Task, key: str, criterion: Criterion, judged: str) -> Diagnostic:
     span = criterion.span if criterion.span.end else span_of(task, key)
     message = f"`{_shortened(criterion.text)}` is in plain words: only an LLM judge or a person can decide it"
     help_ = "the task waits for that; an expression is checked automatically, such as `exit_code == 0`"
+    if judged:
+        help_ = f"`{judged}` judges it; write `judge: …` if that is meant, or an expression such as `exit_code == 0`"
     return Diagnostic("PLAN701", message, span, help=help_)
 
 

@@ -152,6 +152,7 @@ def examine(
             hidden=project.hidden,
             directory=project.directory,
             refused=project.refused,
+            judge=project.roster.judge if project.roster is not None else "",
         )
         views.append(view)
         tasks += view.plan.tasks

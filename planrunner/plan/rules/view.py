@@ -79,6 +79,8 @@ class PlanView(NamedTuple):
     """Where the plan would run; empty where it is not known."""
     refused: bool = False
     """Whether the schema has refused the plan."""
+    judge: str = ""
+    """The model of the project that judges criteria in plain words; empty where people do, or it is not known."""
     checked: str = ""
     """The task of an agent under whose ``until`` the one task of this view stands; empty for any other view."""
 

@@ -131,6 +131,33 @@ class TestVerdicts:
         done = judged("exec", "p.yaml", "--json")
         assert (done.code, done.data["tasks"]["change"]["attempts"], len(peer.asked)) == (0, 2, 2)
 
+    @pytest.mark.parametrize("quotes", [[], ["what stands nowhere"]])
+    def test_a_no_about_what_is_missing_needs_no_quote(self, judged: Any, peer: Peer, quotes: list[str]) -> None:
+        no = {**verdict("no", reason="no call is named"), "quotes": quotes}
+        peer.answer = lambda count: no if count == 1 else verdict("yes")
+        keys = 'retry: {attempts: 2, delay: 1ms}\n    effect: idempotent\n    env: {WHY: "{{ retry.reason }}"}'
+        judged.plan(PLAN.replace("KEYS", keys).replace("PLAN", "").replace("| tee", '; echo "told=$WHY" | tee'))
+        done = judged("exec", "p.yaml", "--json")
+        assert (done.code, done.data["tasks"]["change"]["attempts"]) == (0, 2)
+        assert "no call is named" in judged("logs", "last", "change").out
+
+    @pytest.mark.parametrize(("met", "reason"), [("yes", "sure"), ("no", " ")])
+    def test_a_yes_without_a_quote_and_a_no_without_a_reason_are_for_people(
+        self, judged: Any, peer: Peer, met: str, reason: str
+    ) -> None:
+        peer.answer = lambda count: {**verdict(met, reason=reason), "quotes": []}
+        write(judged)
+        assert judged("exec", "p.yaml").code == 8
+
+    def test_lint_warns_of_words_that_are_not_said_to_be_for_the_judge(self, judged: Any) -> None:
+        write(judged)
+        assert judged("lint", "p.yaml").out.strip() == "no findings"
+        judged.plan(PLAN.replace("KEYS", "").replace("PLAN", "").replace("judge: back", "back"))
+        assert "`local` judges it; write `judge: …` if that is meant" in judged("lint", "p.yaml").out
+        (judged.path / "planrunner.yaml").unlink()
+        write(judged)
+        assert "the task waits for that" in judged("lint", "p.yaml").out
+
     def test_unsure_is_for_people_who_see_what_was_said(self, judged: Any, peer: Peer) -> None:
         peer.answer = lambda count: verdict("unsure", reason="the notes are short")
         write(judged)
