@@ -176,7 +176,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
 
 def _judgement(state: State, task: Task, what: str) -> int:
     """What of a limit of a task is left to the judge of its criteria in plain words."""
-    if state.edition < 10 or not state.environment.get("judge"):
+    if state.edition < 11 or not state.environment.get("judge"):
         return 0
     in_words = any(each.expression is None for each in (*task.expect, *task.postconditions))
     return (units(what, (state.environment.get("judging") or {}).get(what)) or 0) if in_words else 0
@@ -184,7 +184,7 @@ def _judgement(state: State, task: Task, what: str) -> int:
 
 def is_reflection(state: State, number: int) -> bool:
     """Whether a task looks back on another, or on the run: nothing else stops where a limit leaves nothing for it."""
-    return state.edition > 9 and REFLECTION in (state.specs[number].notes or {})
+    return state.edition > 10 and REFLECTION in (state.specs[number].notes or {})
 
 
 def _part(state: State, number: int, what: str) -> int | None:

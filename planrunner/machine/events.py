@@ -94,17 +94,17 @@ ENDED = Outcome._make(Outcome._field_defaults.values())
 """Ended well, with nothing more to say; shared, so its mappings cannot be filled."""
 
 
-EDITION = 10
+EDITION = 11
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
-allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop went
-another round after a missing value. Up to edition 3 a task whose call was not made counted as one that acted. Up to
-edition 4 a task whose earlier result did not fit could start beyond the limit of running tasks. Up to edition 5 gates
-were not held to their own criteria and had no outputs by a ``value``. Up to edition 6 reasons were worded otherwise,
-and what a re-run had queued could start after a further failure around it. Up to edition 7 the check of an agent's work
-was named otherwise. Up to edition 8 containers read `attempt` and `retry` as in the attempt before, and a plan rolled
-back since it failed was rolled back again. Failures of the class ``logic`` alone gave evidence, and a task with an exit
-code that its criteria accepted had no outputs. Up to edition 9 a used-up limit kept out only what sets some aside,
-limits of a container counted waiting for people, and a need on a member was one on its family."""
+allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to 2 a loop went another round
+after a missing value. Up to 3 a task whose call was not made counted as one that acted. Up to 4 a task whose earlier
+result did not fit could start beyond the limit of running tasks. Up to 5 gates were not held to their own criteria and
+had no outputs by a ``value``. Up to 6 reasons were worded otherwise, and what a re-run queued could start after a
+further failure. Up to 7 the check of an agent's work was named otherwise. Up to 8 containers read `attempt` and `retry`
+as in the attempt before, and a plan rolled back since it failed was rolled back again. Failures of the class ``logic``
+alone gave evidence, and a task with an exit code that its criteria accepted had no outputs. Up to 9 a used-up limit
+kept out only what sets some aside, limits of a container counted waiting for people, and a need on a member was one on
+its family. Up to 10 an attempt left its judge nothing, and a prior alone settled a hypothesis."""
 
 
 class RunStarted(NamedTuple):

@@ -125,14 +125,14 @@ def _origin(state: State, number: int) -> tuple[int, ...]:
 
 
 def _belief(hypothesis: Hypothesis, said: _Said, edition: int) -> Belief:
-    """A prior alone settles nothing: without evidence for or against it a hypothesis is open (up to edition 9 it had
+    """A prior alone settles nothing: without evidence for or against it a hypothesis is open (up to edition 10 it had
     the status of its prior)."""
     given = tuple(_given(said[origin]) for origin in sorted(said))
     prior = round(hypothesis.prior * 1_000_000)
     odds = _product([(prior, 1_000_000 - prior), *(each.factor for each in given)])
     confidence = min(max(round(odds[0] / sum(odds), 3), round(1 - _CERTAIN, 3)), _CERTAIN)
     status: Status = "supported" if confidence >= SUPPORTED else "refuted" if confidence <= REFUTED else "open"
-    if edition > 9 and all(piece.said == "neutral" for each in given for _, piece in each.pieces):
+    if edition > 10 and all(piece.said == "neutral" for each in given for _, piece in each.pieces):
         status = "open"
     return Belief(hypothesis, given, odds, confidence, status)
 

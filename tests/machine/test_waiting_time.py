@@ -15,6 +15,7 @@ from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.admission import wanted
 from planrunner.machine.events import (
+    EDITION,
     BudgetExtended,
     Entry,
     GateVoted,
@@ -256,7 +257,7 @@ LIMITS = ["timeout", "timebox"]
 def test_a_limit_of_a_subplan_does_not_count_the_time_in_which_its_gate_waits(attended: bool, limit: str) -> None:
     votes = [(3 * HOUR, "stage/sign", "approve")]
     document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
-    ran = Run(document, votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=10)
+    ran = Run(document, votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=EDITION)
     if not attended:
         ran.vote("stage/sign")
         ran.resume(3 * HOUR)
@@ -267,7 +268,7 @@ def test_a_limit_of_a_subplan_does_not_count_the_time_in_which_its_gate_waits(at
 def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_limit(limit: str) -> None:
     seconds = {"publish": HOUR, "beside": 1.0}
     document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
-    ran = Run(document, [(3 * HOUR, "stage/sign", "approve")], seconds=seconds, edition=10)
+    ran = Run(document, [(3 * HOUR, "stage/sign", "approve")], seconds=seconds, edition=EDITION)
     task = ran.state.tasks[0]
     assert (task.status, task.failure) == ("failed", "timeout")
     assert "10m" in task.detail
@@ -284,8 +285,8 @@ tasks:
     loop: {{max: 3, tasks: [{{id: sign, gate: approval, ask: Go on}}, {{id: make, needs: [sign], run: make}}]}}
 """
     votes = [(hours * HOUR, f"rounds#{hours}/sign", "approve") for hours in (1, 2, 3)]
-    assert Run(plan(text), votes, edition=10).state.status == "completed"
-    ran = Run(plan(text), votes, seconds={"make": 150.0}, edition=10)
+    assert Run(plan(text), votes, edition=EDITION).state.status == "completed"
+    ran = Run(plan(text), votes, seconds={"make": 150.0}, edition=EDITION)
     assert ran.state.tasks[0].failure == "timeout"
     assert ran.disk.entries[-1].at - START == 2 * HOUR + 150.0
 
@@ -296,7 +297,7 @@ def test_a_run_whose_limit_was_put_off_is_replayed_exactly(limit: str) -> None:
         plan(INSIDE.replace("LIMIT", f"{limit}: 10m")),
         [(3 * HOUR, "stage/sign", "approve")],
         seconds={"publish": HOUR, "beside": 1.0},
-        edition=10,
+        edition=EDITION,
     )
     assert replay(ran.plan, RUN_ID, ran.disk.entries).difference is None
 

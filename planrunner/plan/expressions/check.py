@@ -242,19 +242,11 @@ class Checker:
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
         way_out = elsewhere(name) if tree[0] == "name" else ""
         meant = "matrix" if name == "item" and "matrix" in known else "" if way_out else nearest(name, known)
-        meant = meant or self.output_named(tree, name)
+        meant = meant or _output_named(self.names, tree, name)
         way_out = f"did you mean `{meant}`?" if meant else way_out
         if not way_out and 0 < len(known) <= _FEW:
             way_out = f"there is {', '.join(f'`{item}`' for item in known)}"
         return self.report(code, message, tree, way_out, _name_start(tree, name))
-
-    def output_named(self, tree: Tree, name: str) -> str:
-        """The output of another task that a name alone means; empty where there is none, or several."""
-        tasks = self.names.get("tasks", ANY).fields
-        if tree[0] != "name" or len(tasks) > _FEW:
-            return ""
-        found = [task for task in tasks if name in tasks[task].fields.get("outputs", ANY).fields]
-        return f"tasks.{found[0]}.outputs.{name}" if len(found) == 1 else ""
 
     def guard(self, tree: Tree) -> Type:
         """Inside ``exists`` and ``default`` a value may be missing."""
@@ -276,23 +268,6 @@ class Checker:
         elif found.late and not self.behind and not way_out:
             help_ = f"ask `{show(tree)} is not empty`, or give it a `first` value under `carry`"
             self.report("PLAN236", f"`{show(tree)}` is null in the first round, not true or false", tree, help_)
-
-    def flags(self, tree: Tree) -> Type:
-        conditions = [tree[3]] if tree[0] == "not" else tree[3]
-        kinds = []
-        for number, item in enumerate(conditions):
-            self.behind += number > 0
-            kinds.append(self.type(item))
-            self.behind -= number > 0
-        way_out = _instead(conditions, kinds) if tree[0] == "or" else ""
-        for number, (item, found) in enumerate(zip(conditions, kinds, strict=True)):
-            self.behind += number > 0
-            before = len(self.problems)
-            self.judge(item, found, way_out)
-            self.behind -= number > 0
-            if way_out and len(self.problems) > before:
-                break  # the way out tells of both ends
-        return BOOL
 
     def local(self, tree: Tree) -> Type:
         return self.bound.get(tree[3], ANY)
@@ -405,15 +380,8 @@ class Checker:
         function = FUNCTIONS.get(name)
         if function is None and name not in BUILT_IN:
             meant = nearest(name, CALLED)
-            self.problems.append(
-                Problem(
-                    "PLAN208",
-                    f"unknown function `{name}`",
-                    start,
-                    start + len(name),
-                    f"did you mean `{meant}`?" if meant else "",
-                )
-            )
+            help_ = f"did you mean `{meant}`?" if meant else ""
+            self.problems.append(Problem("PLAN208", f"unknown function `{name}`", start, start + len(name), help_))
             return ANY
         least, most = BUILT_IN[name] if function is None else (function.least, function.most)
         if len(arguments) < least or (most is not None and len(arguments) > most):
@@ -442,6 +410,33 @@ class Checker:
         if name in ("matches", "split_pattern", "replace_pattern"):
             self.pattern(arguments[1])
         return _given(name, function.gives, types)
+
+
+def _output_named(names: Mapping[str, Type], tree: Tree, name: str) -> str:
+    """The output of another task that a name alone means; empty where there is none, or several."""
+    tasks = names.get("tasks", ANY).fields
+    if tree[0] != "name" or len(tasks) > _FEW:
+        return ""
+    found = [task for task in tasks if name in tasks[task].fields.get("outputs", ANY).fields]
+    return f"tasks.{found[0]}.outputs.{name}" if len(found) == 1 else ""
+
+
+def _flags(checker: Checker, tree: Tree) -> Type:
+    conditions = [tree[3]] if tree[0] == "not" else tree[3]
+    kinds = []
+    for number, item in enumerate(conditions):
+        checker.behind += number > 0
+        kinds.append(checker.type(item))
+        checker.behind -= number > 0
+    way_out = _instead(conditions, kinds) if tree[0] == "or" else ""
+    for number, (item, found) in enumerate(zip(conditions, kinds, strict=True)):
+        checker.behind += number > 0
+        before = len(checker.problems)
+        checker.judge(item, found, way_out)
+        checker.behind -= number > 0
+        if way_out and len(checker.problems) > before:
+            break  # the way out tells of both ends
+    return BOOL
 
 
 def _instead(conditions: list[Tree], kinds: list[Type]) -> str:
@@ -601,9 +596,9 @@ _TYPES: dict[str, Callable[[Checker, Tree], Type]] = {
     "index": Checker.read,
     "list": Checker.items,
     "map": Checker.pairs,
-    "not": Checker.flags,
-    "and": Checker.flags,
-    "or": Checker.flags,
+    "not": _flags,
+    "and": _flags,
+    "or": _flags,
     "if": Checker.choose,
     "compare": Checker.compare,
     "binary": Checker.binary,
