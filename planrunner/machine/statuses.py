@@ -20,7 +20,7 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),
     "queued": frozenset({"running", "blocked", "failed", "skipped", "cancelled", "pending"}),
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
-    "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
+    "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "blocked", "completed", "failed", "cancelled"}),
     "blocked": frozenset({"pending", "queued", "running", "completed", "failed", "skipped", "cancelled", "abandoned"}),
     "completed": frozenset({"rolled_back", "pending", "running"}),
     "failed": frozenset({"rolled_back", "pending", "running"}),

@@ -1,0 +1,47 @@
+"""What lint is right to refuse where two features meet, and which faults are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from features.marriages import Marriage
+
+
+class Refusal(NamedTuple):
+    """A rule that refuses some marriages. ``first`` and ``second`` are the features that it may concern, empty for any;
+    ``ways`` are how they meet."""
+
+    code: str
+    reason: str
+    first: Collection[str] = ()
+    second: Collection[str] = ()
+    ways: Collection[str] = ("inside", "on", "beside", "after")
+
+    def covers(self, marriage: Marriage, code: str) -> bool:
+        """Whether the rule may refuse a marriage, or any two of it where there are more."""
+        names = marriage.names
+        firsts, seconds = (names[:-1], names[1:]) if len(names) > 1 else (names, names)
+        return (
+            code == self.code
+            and (not self.first or any(name in self.first for name in firsts))
+            and (not self.second or any(name in self.second for name in seconds))
+            and (not marriage.ways or any(way in self.ways for way in marriage.ways))
+        )
+
+
+LETS_GO_ON = ("allow-failure", "retry-on", "timebox", "budget-attempts")
+GATES = ("approval", "decision", "choose", "question", "window", "gate-rework", "reject-to", "expiry", "escalate")
+REFUSALS = (
+    Refusal("PLAN611", "a gate whose task may fail stops nothing by a rejection", LETS_GO_ON, GATES, ("on",)),
+    Refusal("PLAN801", "the task gives up all hosts and asks one", ("policy",), ("http", "breaker"), ("on",)),
+)
+KNOWN: dict[str, str] = {}
+"""Faults that stand, by the id of a marriage that shows them: a word of the sentence. Mended ones are taken out."""
+
+
+def unexpected(marriage: Marriage, refused: Collection[str]) -> list[str]:
+    """The refusals that no rule of the table explains."""
+    return [
+        f"refused: {each}" for each in refused if not any(rule.covers(marriage, each[:7]) for rule in REFUSALS)
+    ]

@@ -1,0 +1,94 @@
+"""Every way in which two features meet."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from features import flows, holders, keys, people, plans
+from features.pieces import FEATURES, Clash, Feature, Ids, Piece, beside, dressed
+
+ROOMS = (flows, holders, keys, people, plans)
+"""The modules that register features."""
+
+
+def ids(prefix: str) -> Ids:
+    return lambda name: f"{prefix}-{name}"
+
+
+class Marriage(NamedTuple):
+    """Features that meet in a way: ``inside`` (the first holds the others), ``on`` (its keys are written on the main task
+    of the other), ``beside`` and ``after``."""
+
+    names: tuple[str, ...]
+    ways: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return "+".join(self.names) + "/" + "-".join(self.ways)
+
+    def piece(self) -> Piece:
+        """The tasks of all of them. Raises Clash where they cannot meet."""
+        *outer, innermost = [FEATURES[name] for name in self.names]
+        letters = "abcdefgh"
+        piece = innermost.make(ids(letters[len(outer)]))
+        for at in range(len(outer) - 1, -1, -1):
+            piece = _met(self.ways[at], outer[at], piece, ids(letters[at]))
+        return piece
+
+
+def _met(way: str, one: Feature, other: Piece, x: Ids) -> Piece:
+    if way == "inside" and one.hold is not None:
+        return one.hold(x, other)
+    if way == "on" and one.dress is not None:
+        return dressed(other, one.dress(x, other.main, other.leaf))
+    if way in ("beside", "after"):
+        return beside(one.make(x), other, way == "after")
+    raise Clash(f"`{one.name}` has no way `{way}`")
+
+
+def ways_of(one: Feature) -> tuple[str, ...]:
+    """How a feature can meet another one that comes second."""
+    return (*(("inside",) if one.hold else ()), *(("on",) if one.dress else ()), "beside", "after")
+
+
+def singles() -> Iterator[Marriage]:
+    """Each feature alone."""
+    for name in FEATURES:
+        yield Marriage((name,), ())
+
+
+def pairs() -> list[Marriage]:
+    """All pairs that can meet, in an order that any beginning of is a sample of; side by side comes once."""
+    found = []
+    names = sorted(FEATURES)
+    for one in names:
+        for other in names:
+            for way in ways_of(FEATURES[one]):
+                if way == "beside" and other < one:
+                    continue
+                marriage = Marriage((one, other), (way,))
+                try:
+                    marriage.piece()
+                except Clash:
+                    continue
+                found.append(marriage)
+    random.Random("order").shuffle(found)
+    return found
+
+
+def triples(count: int, seed: str) -> Iterator[Marriage]:
+    """Random triples that can meet."""
+    rng = random.Random(f"triples {seed}")
+    names = sorted(FEATURES)
+    while count:
+        one, two, three = (rng.choice(names) for _ in range(3))
+        ways = (rng.choice(ways_of(FEATURES[one])), rng.choice(ways_of(FEATURES[two])))
+        marriage = Marriage((one, two, three), ways)
+        try:
+            marriage.piece()
+        except Clash:
+            continue
+        count -= 1
+        yield marriage
