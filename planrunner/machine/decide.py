@@ -217,6 +217,8 @@ def next_time(state: State, now: float) -> float | None:
     """When something is to be decided though nothing happens; None: never."""
     times: list[float] = []
     for at, kind, number in state.wheel.entries:
+        if kind == LOOK and number in state.asked:
+            continue  # its time has come, and it goes on with what it asked for
         if kind == LOOK or alarm(state, number, kind) is not None:
             times.append(at)
             break

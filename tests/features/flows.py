@@ -58,7 +58,7 @@ def noop(x: Ids) -> Piece:
 @feature("python", "code is not called, or its values do not come back")
 def python(x: Ids) -> Piece:
     tasks = [
-        {"id": x("py"), "uses": "python.run", "with": {"code": "result = {'value': args['a'] * 2}", "args": {"a": 4}}},
+        {"id": x("py"), "uses": "python.run", "with": {"code": "result = {'value': args['a'] * 2}", "args": {"a": 4}}, "outputs": {"value": "int"}},
         {"id": x("use"), "needs": [x("py")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('py')}.outputs.value }}}}"}},
     ]
     claim = goes_well(x("py"), x("use"))
@@ -159,7 +159,7 @@ def _joined(name: str, join: Json, fault: str, expected: str, bad: str = "skip")
             yield from ran.lost(x("meet"), status=expected)
             for one in ran.done(x("meet")):
                 level = one.id.rpartition("/")[0]
-                before = [ran.settled(each) for need in (x("well"), x("also")) for each in ran.done(need, level)]
+                before = [ran.settled(each) for need in (x("well"), *([x("also")] if name != "expression" else [])) for each in ran.done(need, level)]
                 if name in ("all-done", "expression", "none-failed") and ran.starts(one)[0] < max(before, default=0.0) and one.state.visit == 1:
                     yield f"`{one.id}` began before what it needs was done"
 

@@ -87,7 +87,7 @@ def watchdog(x: Ids, main: str, leaf: bool) -> Key:
 
 @key("allow-failure", "the run fails by a task that may fail, or takes it for one that went well")
 def allow_failure(x: Ids, main: str, leaf: bool) -> Key:
-    after = {"id": x("after"), "needs": [main], "run": "true"}
+    after = {"id": x("after"), "needs": [main], "join": "none_failed", "run": "true"}
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(x("after"))
@@ -213,7 +213,7 @@ def env(x: Ids, main: str, leaf: bool) -> Key:
 
 @key("budget-cost", "what a task, its copies or its rounds spend is not counted, or not given back")
 def budget_cost(x: Ids, main: str, leaf: bool) -> Key:
-    after = {"id": x("after"), "needs": [main], "run": "true", "budgets": {"cost": "$0.10"}}
+    after = {"id": x("after"), "needs": [main], "join": "none_failed", "run": "true", "budgets": {"cost": "$5"}}
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(main)

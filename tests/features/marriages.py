@@ -13,6 +13,14 @@ ROOMS = (flows, holders, keys, people, plans)
 """The modules that register features."""
 
 
+APART = {
+    ("budget-cost", "watchdog", "on"): "an attempt that is cut off counts with all that is set aside for it",
+    ("budget-cost", "timeout", "on"): "the same",
+    ("budget-cost", "timebox", "on"): "the same",
+}
+"""Pairs whose claims exclude each other, with the reason."""
+
+
 def ids(prefix: str) -> Ids:
     return lambda name: f"{prefix}-{name}"
 
@@ -69,6 +77,8 @@ def pairs() -> list[Marriage]:
                 if way == "beside" and other < one:
                     continue
                 marriage = Marriage((one, other), (way,))
+                if (one, other, way) in APART:
+                    continue
                 try:
                     marriage.piece()
                 except Clash:

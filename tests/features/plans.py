@@ -72,7 +72,7 @@ def breaker(x: Ids) -> Piece:
         for one in ran.done(x("three")):
             level = one.id.rpartition("/")[0]
             for other in ran.of(x("two"), level):
-                same = other.id.rpartition("/")[0] == level and one.state.visit == 1
+                same = other.id.rpartition("/")[0] == level and one.state.visit == 1 and len(ran.of(x("three"))) == 1
                 if same and ran.starts(one)[0] - ran.settled(other) < 299:
                     yield f"`{one.id}` began {ran.starts(one)[0] - ran.settled(other)} s after the second failure in a row"
 
@@ -142,7 +142,8 @@ def on_failure_stop(x: Ids) -> Piece:
             level = one.id.rpartition("/")[0]
             for other in ran.of(x("next"), level):
                 same = other.id.rpartition("/")[0] == level and one.state.status == "failed"
-                if same and any(start > ran.settled(one) for start in ran.starts(other)):
+                number = ran.state.index[other.id]  # what follows a handler goes on
+                if same and number not in ran.state.shape.tolerant and any(start > ran.settled(one) for start in ran.starts(other)):
                     yield f"`{other.id}` began after `{one.id}` failed"
 
     replies = {x("bad"): (Reply(failure="logic"),), x("slow"): (Reply(takes=9.0),)}

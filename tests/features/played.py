@@ -15,7 +15,9 @@ from planrunner.app.proof.lives import Broken, Lived, Stage, live
 from planrunner.app.proof.promises import check, differences
 from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, decided, decision, extended, known_capabilities, lapses, script
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, TaskSettled
+from planrunner.capabilities.contract import Call
+from planrunner.engine.simulated import Script
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
 from planrunner.machine.ledger import amount
 from planrunner.machine.rework import is_current
 from planrunner.machine.state import State, TaskState
@@ -27,7 +29,8 @@ from planrunner.source import Source
 
 Json = Any
 SECONDS = 1.0
-WITHOUT_EFFECT = "PLAN021"
+NOT_CLEAN = ("PLAN021", "PLAN204")
+"""Warnings after which a run may come to nothing: a key without effect, and a value that may be missing."""
 
 
 class One(NamedTuple):
@@ -164,7 +167,7 @@ def stage_of(plan: Plan, piece: Piece, people: bool = True) -> Stage:
 
     return Stage(
         plan,
-        script(world),
+        _spending_little(script(world)),
         known.traits,
         {param.name: param.default for param in plan.params},
         7,
@@ -175,12 +178,24 @@ def stage_of(plan: Plan, piece: Piece, people: bool = True) -> Stage:
     )
 
 
+def _spending_little(imagined: Script) -> Script:
+    """Attempts that say nothing of their cost had none: otherwise all that is set aside for them counts."""
+
+    def outcome(call: Call) -> Outcome:
+        found = imagined.outcome(call)
+        limits = call.task.budgets
+        free = {what: 0 for what in ("cost", "tokens", "calls") if getattr(limits, what) is not None}
+        return found._replace(usage={**free, **found.usage})
+
+    return imagined._replace(outcome=outcome)
+
+
 def faults(name: str, piece: Piece, folder: Path, registry: Registry) -> tuple[list[str], list[str]]:
     """What is wrong with the run of a plan, and by which rules lint refuses it; without a refusal it is played twice, the
     second time with a kill at one of its writes."""
     document = document_of(name, piece)
     loaded = read(document, piece, folder, registry)
-    findings = [each for each in loaded.findings if each.severity == "error" or each.code == WITHOUT_EFFECT]
+    findings = [each for each in loaded.findings if each.severity == "error" or each.code in NOT_CLEAN]
     refused = [f"{each.code}: {each.message}" for each in findings]
     if refused or loaded.plan is None:
         return [], refused
@@ -215,7 +230,7 @@ def _of_any_run(ran: Ran) -> Iterator[str]:
             yield f"knowable: `{event.task}` failed ({event.reason}) though lint was content: {event.detail}"
     if ran.state.ended_at is None:
         yield f"end: the run is {ran.state.status} ({ran.state.reason}: {ran.state.detail})"
-    elif ran.piece.fails != (ran.state.status == "failed"):
+    elif ran.piece.fails != (ran.state.status == "failed") and not ran.piece.ends:
         yield f"end: the run is {ran.state.status} ({ran.state.reason}: {ran.state.detail})"
     if ran.calm:
         yield from _left(ran)
@@ -247,7 +262,8 @@ def _killed(name: str, stage: Stage, calm: Lived, cut: bool) -> Iterator[str] | 
         return [f"kill: {where}: {broken}"]
     except Exception as error:  # noqa: BLE001
         return [f"kill: {where}: {type(error).__name__}: {error}"]
-    if cut:  # what had begun by then is a matter of timing
+    late = any(found.failure == "timeout" for found in calm.state.tasks)
+    if cut or late:  # what had begun by then is a matter of timing
         same = calm.state.status == other.state.status
         return [] if same else [f"kill: {where}: the run is {other.state.status} instead of {calm.state.status}"]
     return [f"kill: {where}: {sentence}" for sentence in differences(calm.state, other.state)]

@@ -60,3 +60,18 @@ def test_a_delay_of_what_people_do_is_a_finding(task: dict[str, Any]) -> None:
     found = loaded({"id": "a", "delay": "1m", **task})
     assert found.plan is None
     assert "`delay` of a task needs something that it does" in [each.message for each in found.findings]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"backup": ["data/**"]},
+        {"fresh": {"inputs": ["in"], "outputs": ["out"]}},
+        {"backup": ["data/**"], "fresh": {"inputs": ["in"], "outputs": ["out"]}},
+    ],
+    ids=" ".join,
+)
+def test_what_has_to_be_asked_before_an_attempt_is_asked_once_the_delay_is_over(keys: dict[str, Any]) -> None:
+    ran = run({"id": "late", "run": "work", "delay": "5m", **keys})
+    assert ran.statuses() == {"late": "completed"}
+    assert started(ran.entries, "late") == [ran.entries[0].at + 300]

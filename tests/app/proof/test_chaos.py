@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, imagin
 from planrunner.app.proof.lives import Acted, Broken, Disk, Lived, Mishap, live
 from planrunner.app.proof.promises import check, check_settled_once, check_slots, check_unsafe, differences
 from planrunner.app.proof.test import runnable
+from planrunner.app.proof.world import World, known_capabilities, script
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
 
 if TYPE_CHECKING:
@@ -194,6 +196,15 @@ def test_a_mishap_kills_the_process_while_an_attempt_is_under_way(write: Write) 
     assert lived.state.status == "completed"
     assert any(isinstance(e.event, TaskSettled) and e.event.status == "in_doubt" for e in lived.entries)
     assert sum(one.task == "a" for one in lived.acted) == 1
+
+
+def test_an_attempt_in_doubt_that_ended_well_may_still_be_judged_by_a_person(write: Write) -> None:
+    text = "plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 1m, expect: ['judge: it is friendly']}\n"
+    plan = runnable(write("p.yaml", text))
+    known = known_capabilities(plan)
+    stage = imagined_stage(plan, ChaosRequest("p.yaml"))._replace(plan=plan, script=script(World(fields=known.fields)))
+    for number, stored in itertools.product(range(1, 5), (True, False)):
+        assert live(stage, {number: stored}).state.status == "completed"
 
 
 def test_json_and_text_come_from_the_same_object(write: Write) -> None:
