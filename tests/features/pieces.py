@@ -124,8 +124,8 @@ def dressed(piece: Piece, added: Key) -> Piece:
     """A piece with keys on its main task. Raises Clash where it has one of them."""
     if not added.keys:
         raise Clash("it says nothing about such a task")
-    if added.open and any(piece.main in _leads(task) for task in piece.tasks):
-        raise Clash("what handles a failure has to run")
+    if added.open and (piece.fails or any(piece.main in _leads(task) for task in piece.tasks)):
+        raise Clash("what fails, or handles a failure, has to run")
     tasks = []
     for task in piece.tasks:
         if task["id"] == piece.main:

@@ -62,6 +62,11 @@ def test_a_delay_of_what_people_do_is_a_finding(task: dict[str, Any]) -> None:
     assert "`delay` of a task needs something that it does" in [each.message for each in found.findings]
 
 
+def test_an_agent_waits_as_any_task_that_does_something() -> None:
+    found = loaded({"id": "a", "delay": "1m", "agent": {"model": "m"}, "prompt": "Look."})
+    assert found.plan is not None, [each.message for each in found.findings]
+
+
 @pytest.mark.parametrize(
     "keys",
     [

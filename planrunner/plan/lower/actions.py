@@ -147,6 +147,9 @@ def linked(low: Lowering, node: Scalar) -> Plan | None:
     if services := [task.id for task in found.tasks if task.ready]:
         message = f"the subplan `{word}` has the service `{services[0]}`; only those of the outermost plan are started"
         low.report("PLAN020", message, node.span, "declare it in this plan, and let the task of the subplan need it")
+    if found.breakers:
+        message = f"`breakers` of the subplan `{word}` have no effect: only those of the outermost plan count"
+        low.report("PLAN021", message, node.span, "write them in this plan: they count for the tasks of its subplans too")
     return found
 
 

@@ -24,6 +24,7 @@ from planrunner.plan.expressions.check import (
     map_of,
     object_of,
     of_schema,
+    optional,
 )
 from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Param, Task
 from planrunner.plan.rules.texts import Moment, bound_names
@@ -202,7 +203,7 @@ class Naming:
             "reason": STRING,
             "failure": STRING,
             "message": STRING,
-            "outputs": self._outputs(task),
+            "outputs": self._with_stand_ins(task),
             "artifacts": _artifacts(task),
         }
         del fields["attempt"]
@@ -213,6 +214,20 @@ class Naming:
         if here not in self._of_items:
             self._of_items[here] = _item(fanout, self._base)
         return self._of_items[here]
+
+    def _with_stand_ins(self, task: Task) -> Type:
+        """The outputs as others read them: one that a task which stands in does not give may be missing."""
+        own = self._outputs(task)
+        places = [self._view.graph.find(edge.target) for edge in task.edges if edge.recovers]
+        others = [self._outputs(self._view.plan.tasks[at]) for at in places if at >= 0]
+        others = [other for other in others if other.kind == "object"]
+        if own.kind != "object" or not others or task.fanout is not None:
+            return own
+        fields = {
+            name: found if all(name in other.fields for other in others) else optional(found)
+            for name, found in own.fields.items()
+        }
+        return own._replace(fields=fields)
 
     def _outputs(self, task: Task) -> Type:
         """An object where all outputs are known: those the task declares and those its capability gives."""

@@ -91,14 +91,14 @@ def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]
         end = length if number == len(path) else min(tree[2] + 1 + len(member), length)
         tree = ("attr", 0, end, tree, member)
     _, problems = check_value(Expression(".".join(path), tree, (path,)), names)
-    return [problem for problem in problems if problem.code != "PLAN204"]
+    return problems
 
 
 def _computed(nodes: Iterable[Node], names: Mapping[str, Type]) -> list[Problem]:
     """What is wrong with the expressions of a text, with offsets from its start."""
     problems: list[Problem] = []
     _walk(nodes, Checker(names), problems)
-    return [problem for problem in problems if problem.code != "PLAN204"]
+    return problems
 
 
 def _never_so(view: PlanView, text: Text, nodes: Iterable[Node]) -> list[Problem]:

@@ -1320,3 +1320,27 @@ def test_memory_keys_of_a_plan_are_those_of_its_tasks(memory: str, told: list[st
     if "clams" in memory:
         text = text.replace("key: claims", "key: '{{ params.key }}'")
         assert "PLAN021" not in {finding.code for finding in findings(text)}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "on_failure: {to: mirror, recovers: true}",
+        "failure_modes: [{name: x, detect: exit_code == 75, recover: mirror}]",
+    ],
+)
+@pytest.mark.parametrize(
+    "read", ['run: "echo {{ tasks.fetch.outputs.n }}"', 'run: work, when: "tasks.fetch.outputs.n > 1"']
+)
+def test_an_output_that_a_task_which_stands_in_does_not_give_may_be_missing(way: str, read: str) -> None:
+    tasks = f"""
+    - {{id: fetch, run: work, timeout: 1m, outputs: {{n: int, from: string}}, {way}}}
+    - {{id: mirror, run: work, timeout: 1m, outputs: {{from: string}}}}
+    - {{id: use, needs: [fetch], timeout: 1m, {read}}}
+    """
+    def missing(text: str) -> bool:
+        return any(said.startswith("PLAN204") for said in lint(text))
+
+    assert missing(tasks)
+    assert not missing(tasks.replace("outputs.n", "outputs.from").replace("> 1", "== 'a'"))
+    assert not missing(tasks.replace("tasks.fetch.outputs.n", "default(tasks.fetch.outputs.n, 1)"))
