@@ -20,7 +20,7 @@ from planrunner.engine.taint import decides
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine import gates
-from planrunner.machine.admission import POLICY
+from planrunner.machine.admission import POLICY, hook_asks
 from planrunner.machine.approvals import digest
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
@@ -33,7 +33,7 @@ from planrunner.machine.verdicts import KIND, judge_allowance, llm_judge
 from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
-from planrunner.plan.model import Budgets, Expression, Gate, Option, Task
+from planrunner.plan.model import Budgets, Expression, Option, Task
 from planrunner.plan.rights import Level
 from planrunner.plan.templates import holds_template
 
@@ -65,7 +65,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     words = _words(state, number, stage)
     asked: dict[str, Json] = {
         "kind": written.kind,
-        "ask": _filled("ask", written.ask, scope) or _question(task, stage, words, written),
+        "ask": _filled("ask", written.ask, scope) or _question(state, number, stage, words),
         "inputs": _inputs(state, number, stage, place),
     }
     if words:
@@ -159,7 +159,9 @@ def _words(state: State, number: int, stage: str) -> list[str]:
     return [criterion.text for criterion in written if criterion.expression is None]
 
 
-def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
+def _question(state: State, number: int, stage: str, words: list[str]) -> str:
+    """What is asked where the gate itself does not say it."""
+    task = state.specs[number]
     if stage == INSTRUCTION:
         return gates.instruction_question(task)
     if stage == "criteria":
@@ -169,8 +171,8 @@ def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
     if stage.startswith("label:"):
         return f"may `{task.id}` start? its label `{stage[6:]}` demands a decision"
     if stage == POLICY:
-        return f"may `{task.id}` start? a policy says to ask first"
-    return "; ".join(words) or f"waits for a decision ({written.kind})"
+        return hook_asks(state, number) or f"may `{task.id}` start? a policy says to ask first"
+    return "; ".join(words) or f"waits for a decision ({spec(state, number, stage).kind})"
 
 
 def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:

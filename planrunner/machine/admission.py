@@ -468,6 +468,14 @@ def levels_of(state: State, number: int) -> tuple[Level, ...]:
     return tuple(level for level in reversed(levels) if narrows(level.data))
 
 
+def hook_asks(state: State, number: int) -> str:
+    """What a hook of an agent asks people before a call that its model wants; empty where none asks."""
+    frame = state.tasks[number].frame
+    if frame.kind != "items" or not tools_of(state.specs[frame.owner]):
+        return ""
+    return str(frame.values[number - frame.first].get("ask") or "")
+
+
 def policy_asks(state: State, number: int) -> Right | None:
     """What a policy says to ask people about before a task starts; None where nothing is to be asked."""
     task = state.specs[number]

@@ -278,7 +278,7 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
             return Close(number, "logic", f"`{goal}` has no value after round {frame.round}: {error}")
     if loop.breaker and failure and alike(state, frame) >= loop.breaker:
         return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
-    if frame.round < loop.max:
+    if frame.round < loop.max and not are_tries_spent(state, frame):
         if state.ledger is not None and (command := next_round(state, number)):
             return command
         return Open(number, task_state.attempts, frame.round + 1)
@@ -288,8 +288,24 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     return Close(number, failure, _unreached(state, state.specs[number], frame))
 
 
+def tries(state: State, frame: Frame) -> int:
+    """How many answers an agent has given in the rounds up to this one."""
+    answered = state.tasks[frame.index["model"]].outputs.get("done")
+    return int(frame.values.get("tries", 0)) + bool(answered)
+
+
+def are_tries_spent(state: State, frame: Frame) -> bool:
+    """Whether an agent has answered as often as it may, in a round that did not end its work."""
+    agent = state.specs[frame.owner].agent
+    return agent is not None and 0 < agent.tries <= tries(state, frame)
+
+
 def _unreached(state: State, task: Task, frame: Frame) -> str:
     goal = until_of(task)
+    if task.agent is not None and are_tries_spent(state, frame):
+        why = _last_check(state, frame) if task.agent.until is None else f": `{goal}` is still false"
+        which = "its 1 try is" if task.agent.tries == 1 else f"its {task.agent.tries} tries are"
+        return f"{agent_text(task.agent, task.id)} has not given what was asked for, and {which} used up{why}"
     if task.agent is not None and task.agent.until is None:
         why = _last_check(state, frame)
         who = agent_text(task.agent, task.id) if state.edition > 7 else f"the agent `{task.agent.name}`"

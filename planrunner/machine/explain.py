@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine import verdicts
 from planrunner.machine.budgets import waits_for
+from planrunner.machine.containers import tries
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import fired, needs_verdict, routes_verdict
 from planrunner.machine.members import needed
@@ -338,11 +339,23 @@ def why_round(state: State, frame: Frame) -> list[str]:
 
 
 def refused(state: State, number: int) -> list[str]:
-    """The calls that a model asked for in a request of its agent and that were not made, with the reasons."""
+    """The calls that a model asked for in a request of its agent and that were not made, with the reasons, and what
+    hooks of the plan say of the others."""
     if state.specs[number].uses != ASKING:
         return []
     calls = [each for each in state.tasks[number].outputs.get("refused") or () if isinstance(each, dict)]
-    return [f"the call of `{each.get('tool')}` was not made: {each.get('why')}" for each in calls]
+    lines = [f"the call of `{each.get('tool')}` was not made{_by(each)}: {each.get('why')}" for each in calls]
+    wanted = [each for each in state.tasks[number].outputs.get("calls") or () if isinstance(each, dict)]
+    for each in wanted:
+        if each.get("ask"):
+            lines.append(f"the call of `{each.get('tool')}` is put to a person{_by(each)}: {each['ask']}")
+        lines += [f"with the result of `{each.get('tool')}` the model is told: {text}" for text in each.get("say", ())]
+    return lines
+
+
+def _by(call: dict[str, object]) -> str:
+    """The hook of the plan that acted on a call."""
+    return f" by `calls: {call['hook']}`" if call.get("hook") else ""
 
 
 def _refused_within(state: State, number: int) -> list[str]:
@@ -370,6 +383,8 @@ def _progress(state: State, frame: Frame) -> str:
     if frame.kind == "round":
         assert owner.loop is not None
         text = f"round {frame.round} of at most {owner.loop.max}: {text}"
+        if owner.agent is not None and owner.agent.tries:
+            others.append(f"{tries(state, frame)} of {owner.agent.tries} tries")
     if owner.fanout is not None and owner.fanout.max_parallel:
         others.append(f"at most {owner.fanout.max_parallel} at once")
     return ", ".join([text, *others])

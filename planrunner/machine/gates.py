@@ -12,7 +12,7 @@ from typing import Any
 
 from planrunner.jsontext import as_text, stable_json
 from planrunner.machine import rework, verdicts
-from planrunner.machine.admission import POLICY, policy_asks
+from planrunner.machine.admission import POLICY, hook_asks, policy_asks
 from planrunner.machine.approvals import approvers, digest, reason, stands, unvisited
 from planrunner.machine.commands import AskPeople, Command, Record
 from planrunner.machine.containers import meters_run
@@ -76,9 +76,9 @@ def stage_before(state: State, number: int) -> str:
         stage = f"label:{label}"
         if label in task.labels and stage not in task_state.cleared and not _decided_before(state, number, gate):
             return stage
-    if not state.restricted or POLICY in task_state.cleared:
+    if POLICY in task_state.cleared:
         return ""
-    return POLICY if policy_asks(state, number) else ""
+    return POLICY if hook_asks(state, number) or (state.restricted and policy_asks(state, number)) else ""
 
 
 def undemanded(state: State, number: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.jsontext import shown
-from planrunner.machine.admission import Admission
+from planrunner.machine.admission import Admission, hook_asks
 from planrunner.machine.commands import AskFacts, AskPeople, Command, Record, Start, settle
 from planrunner.machine.containers import begin, undone_first
 from planrunner.machine.endings import main_part_done, others_done
@@ -134,7 +134,8 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
         goes_on, command = conditions_first(state, number)
         if not goes_on:
             return command
-    if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or task_state.frame.owner >= 0)):
+    labelled = task.labels and (state.plan.gated or task_state.frame.owner >= 0)
+    if task.gate is not None or state.restricted or labelled or hook_asks(state, number):
         if task.gate is not None and task_state.kept is not None and is_still_approved(state, number):
             return settle(task, "completed", "reused", "unchanged; the earlier decision is reused")
         if stage := stage_before(state, number):

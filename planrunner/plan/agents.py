@@ -56,9 +56,9 @@ class Roster(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What a model may call under ``name``: a capability, a plan, a person (``ask``), or the tools of an MCP server,
-    of which ``only`` are patterns. ``fixed`` are inputs that it does not choose. The path of a plan counts from
-    ``folder``, empty for that of the plan that names it."""
+    """What a model may call under ``name``: a capability, a plan, another agent, a person (``ask``), or the tools of an
+    MCP server, of which ``only`` are patterns. ``fixed`` are inputs that it does not choose. The path of a plan counts
+    from ``folder``, empty for that of the plan that names it."""
 
     name: str
     uses: str = ""
@@ -69,10 +69,11 @@ class Tool(NamedTuple):
     description: str = ""
     fixed: Mapping[str, Json] = EMPTY
     folder: str = ""
+    agent: str = ""
 
     def is_person(self) -> bool:
         """Whether a call asks a person."""
-        return not (self.uses or self.plan or self.server)
+        return not (self.uses or self.plan or self.server or self.agent)
 
 
 class Unknown(NamedTuple):
@@ -82,8 +83,8 @@ class Unknown(NamedTuple):
 
 
 def granted(words: Iterable[str], roster: Roster, capabilities: Mapping[str, Capability]) -> Iterator[Tool | Unknown]:
-    """The tools that words stand for, in their order: names of ``tools``, groups of them, capabilities and patterns of
-    capabilities, files of plans, ``ask``, and ``server.tool`` of an MCP server."""
+    """The tools that words stand for, in their order: names of ``tools``, groups of them, agents, capabilities and
+    patterns of capabilities, files of plans, ``ask``, and ``server.tool`` of an MCP server."""
     for word in words:
         found = list(_of_word(word, roster, capabilities, ()))
         yield from (each._replace(folder=roster.directory) if isinstance(each, Tool) else each for each in found)
@@ -110,6 +111,8 @@ def _of_word(
             yield whole._replace(only=(tool,))
     elif word == ASK:
         yield Tool(ASK)
+    elif word in roster.agents:
+        yield Tool(word, agent=word, description=str((roster.agents[word] or {}).get("description", "")))
     elif _PLAN.fullmatch(word):
         yield Tool(re.sub(r"[^A-Za-z0-9_-]+", "_", word.rpartition("/")[2].partition(".")[0]), plan=word)
     elif "*" in word:
@@ -158,9 +161,10 @@ def idle(denied: Iterable[str], tools: Iterable[Tool], roster: Roster, known: Ma
 
 
 def tool_names(roster: Roster, known: Iterable[str]) -> list[str]:
-    """The words that name tools: the capabilities that are known, entries of ``tools``, tools of servers, ``ask``."""
+    """The words that name tools: the capabilities that are known, entries of ``tools``, agents, tools of servers,
+    ``ask``."""
     servers = [tool for tool in granted(roster.tools, roster, {}) if isinstance(tool, Tool)]
-    return [*known, *roster.tools, *wordings(servers), ASK]
+    return [*known, *roster.tools, *roster.agents, *wordings(servers), ASK]
 
 
 def wordings(tools: Iterable[Tool]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Plan files: reading them, and the subplans that they link to or name, each lowered once and bounded."""
+"""Plan files: reading them, the subplans that they link to or name, each lowered once and bounded, and their texts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,11 @@ def _not_found(path: str, error: OSError) -> NotFound:
     return NotFound(f"there is no file `{path}`", f"did you mean `{near}`?" if near else "")
 
 
-def near_files(path: str) -> str:
+_ENDINGS = (".yaml", ".yml", ".json", ".plan")
+"""How the names of plan files end."""
+
+
+def near_files(path: str, endings: tuple[str, ...] = _ENDINGS) -> str:
     """The file of the same folder, or of ``plans/``, whose name is closest or that only lacks its ending."""
     folder, name = os.path.split(path)
     candidates = []
@@ -89,9 +93,7 @@ def near_files(path: str) -> str:
             entries = sorted(os.listdir(place or "."))
         except OSError:
             continue
-        candidates += [
-            os.path.join(place, entry) for entry in entries if entry.endswith((".yaml", ".yml", ".json", ".plan"))
-        ]
+        candidates += [os.path.join(place, entry) for entry in entries if entry.endswith(endings)]
     names = {os.path.basename(entry): entry for entry in reversed(candidates)}
     stems = {os.path.basename(entry).split(".")[0]: entry for entry in reversed(candidates)}
     exact = names.get(name) or stems.get(name.split(".")[0])
@@ -114,6 +116,8 @@ MAX_LEVELS = 8
 MAX_FILES = 100
 MAX_BYTES = 16 * 1024 * 1024
 """Of all linked files together."""
+MAX_INSTRUCTIONS = 1 << 20
+"""Bytes of a file of instructions."""
 MAX_TASKS = 100_000
 """Tasks of a plan with those of all its subplans, each counted as often as it is used."""
 
@@ -140,9 +144,15 @@ class _File(NamedTuple):
     sha256: str = ""
 
 
+class _Text(NamedTuple):
+    text: str
+    fault: Fault | None = None
+    sha256: str = ""
+
+
 class Library:
-    """The files of one load, each read and loaded once, however many plans link to it. Paths count from the folder of
-    the plan that is loaded."""
+    """The files of one load, plans and texts of instructions, each read once, however many plans name it. Paths count
+    from the folder of the plan that is loaded."""
 
     def __init__(self, name: str, load: Callable[[Source, Links], Outcome]) -> None:
         self.folder = os.path.dirname(name)
@@ -151,9 +161,40 @@ class Library:
         """By the identity of the plans, which stay alive here."""
         self._bytes = 0
         self.linked: dict[str, _File] = {}
+        self._texts: dict[str, _Text] = {}
 
     def files(self) -> tuple[tuple[str, str], ...]:
-        return tuple((path, file.sha256) for path, file in self.linked.items() if file.sha256)
+        digests = {path: file.sha256 for path, file in self.linked.items()}
+        digests |= {path: file.sha256 for path, file in self._texts.items()}
+        return tuple((path, digest) for path, digest in digests.items() if digest)
+
+    def text(self, path: str, named: str) -> str | Fault:
+        """The text of a file of instructions, without the line ends around it; ``named`` is what the plan calls it."""
+        found = self._texts.get(path)
+        if found is None:
+            if len(self.linked) + len(self._texts) >= MAX_FILES:
+                return Fault("PLAN011", f"more than {MAX_FILES} files are linked together")
+            found = self._texts[path] = self._read_text(path, named)
+        return found.fault or found.text
+
+    def _read_text(self, path: str, named: str) -> _Text:
+        place = os.path.join(self.folder, path)
+        try:
+            content = read_regular(place, MAX_INSTRUCTIONS + 1)
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            return _Text("", Fault("PLAN841", f"`{named}` is not UTF-8 text"))
+        except FileNotFoundError:
+            near = near_files(place, ("",))
+            here = os.path.relpath(near, os.path.dirname(place) or ".") if near else ""
+            way = meant(here and os.path.normpath(os.path.join(os.path.dirname(named), here)))
+            return _Text("", Fault("PLAN841", f"there is no file `{named}`{way}", "paths count from the plan's folder"))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            return _Text("", Fault("PLAN841", f"the file `{named}` cannot be read: {why}"))
+        if len(content) > MAX_INSTRUCTIONS:
+            return _Text("", Fault("PLAN011", f"`{named}` has more than {MAX_INSTRUCTIONS:,} bytes"))
+        return _Text(text.strip(), None, sha256(content).hexdigest())
 
     def open(self, path: str, chain: tuple[str, ...]) -> _File:
         """The plan of a file, loaded with the links it has itself; ``chain`` are the files around it."""
@@ -273,6 +314,13 @@ class Links:
             return self._file(word)
         here = os.path.join(self._library.folder, os.path.dirname(self._chain[-1]) if self._chain else "")
         return self._file(os.path.relpath(os.path.join(folder, word), here or "."))
+
+    def text(self, word: str) -> str | Fault:
+        """The text of a file of instructions, or why there is none."""
+        if self._library is None:
+            return Fault("PLAN841", f"`{word}` cannot be read from here")
+        here = os.path.dirname(self._chain[-1]) if self._chain else ""
+        return self._library.text(os.path.normpath(os.path.join(here, word)), word)
 
     def find(self, word: str) -> Plan | Fault:
         """The plan that ``subplan: word`` links to, or why it leads to none."""

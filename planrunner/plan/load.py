@@ -39,8 +39,8 @@ class Capabilities(Protocol):
 class Loaded(NamedTuple):
     """``plan`` is None exactly when a finding is an error; ``tree`` is canonical, and None where nothing parsed.
 
-    ``files`` are the plans that it links to, directly or by others: their paths from the folder of the plan, and the
-    SHA-256 of each.
+    ``files`` are the plans that it links to and the texts of instructions that it names, directly or by others: their
+    paths from the folder of the plan, and the SHA-256 of each.
     """
 
     plan: Plan | None
@@ -69,7 +69,7 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
             message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
             findings = arrange([*found.findings, Diagnostic("PLAN011", message, found.plan.span)])
             found = found._replace(plan=None, findings=findings)
-        return found._replace(files=library.files()) if library.linked else found
+        return found._replace(files=library.files())
     finally:
         if collecting:
             gc.enable()

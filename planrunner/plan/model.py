@@ -239,16 +239,30 @@ class Fanout(NamedTuple):
     """Of the calls that a model asks for: the task that each item becomes is the one whose id is its ``tool``."""
 
 
+class Hook(NamedTuple):
+    """What happens to calls of ``tools`` (names or patterns) for which ``when`` holds: they are refused (``deny``), a
+    person is asked first (``ask``), or the model is told something with their result (``say``). ``text`` is what the
+    model or the person is told."""
+
+    tools: tuple[str, ...]
+    when: Expression | None
+    does: Literal["deny", "ask", "say"]
+    text: str
+
+
 class Agent(NamedTuple):
     """What the author of a task says of the agent that carries it out: its name, what it is to do (a template), the
     conversation that it continues and that later tasks may (empty: one of its own), and when its answer counts. One
-    that is ``fresh`` begins that conversation again, also where its answer did not count."""
+    that is ``fresh`` begins that conversation again, also where its answer did not count. ``tries`` is how many answers
+    may be refused (0: as many as there are rounds)."""
 
     name: str
     prompt: str = ""
     session: str = ""
     until: Expression | None = None
     fresh: bool = False
+    tries: int = 0
+    calls: tuple[Hook, ...] = ()
 
 
 class Approvers(NamedTuple):

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,7 +135,8 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             for key, of in _OF_AGENTS.items():
                 yield from _named(f"the agent `{agent}`", _value(body, key), of, known)
             for key in ("tools", "denied"):
-                yield from _named(f"the agent `{agent}`", _value(body, key), "tools", known, _not_of_the_project)
+                others = partial(_is_other, known["agents"])
+                yield from _named(f"the agent `{agent}`", _value(body, key), "tools", known, others)
             memory = _value(body, "memory")
             layers = to_json(memory) if memory is not None else []
             yield from _context(f"the agent `{agent}`", _value(body, "context"), layers, known, directory)
@@ -175,6 +177,11 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
                 yield Diagnostic("PLAN006", f"`{named.value}` cannot name a trigger", named.span, help=help_)
         for trigger, body in entries(value):
             yield from _trigger(trigger, body, known, directory)
+
+
+def _is_other(agents: Names, word: str) -> bool:
+    """Whether a word for a tool names another agent, or nothing of this project."""
+    return word in agents or _not_of_the_project(word)
 
 
 def _not_of_the_project(word: str) -> bool:
@@ -252,6 +259,7 @@ def _value(node: Node, key: str) -> Node | None:
 
 _CALLED = {
     "models": "model",
+    "agents": "agent",
     "tools": "tool",
     "profiles": "profile",
     "contexts": "context profile",

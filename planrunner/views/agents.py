@@ -42,12 +42,19 @@ def agents_lines(terminal: Terminal, rows: Iterable[dict[str, Json]]) -> Iterato
         rounds = f"at most {plural(row['rounds'], 'round')}"
         name = "agent" if row["agent"] == UNNAMED else f"agent {row['agent']}"
         facts = [name, f"model {row['model'] or 'none'}", rounds]
+        facts += [f"effort {row['effort']}"] if row["effort"] else []
+        facts += [f"at most {tries_text(row['tries'])}"] if row["tries"] else []
         facts += [f"session {row['session']}"] if row["session"] else []
         facts += [f"{name} {amount_text(name, value)}" for name, value in row["budgets"].items()]
         yield f"{terminal.paint(harmless(row['task']), 'bold')}  {escaped(' · '.join(facts))}"
         for tool in row["tools"] or [{"name": "no tools", "may": ""}]:
             yield f"  tool     {escaped(tool['name'])}" + (f": {escaped(_may(tool))}" if tool["may"] else "")
+        yield from (f"  hook     {escaped(hook)}" for hook in row["hooks"])
         yield from _context(terminal, row["context"])
+
+
+def tries_text(count: int) -> str:
+    return "1 try" if count == 1 else f"{count} tries"
 
 
 def _may(tool: dict[str, Json]) -> str:

@@ -97,7 +97,9 @@ def holds_text(task: Task) -> str:
     if task.agent is not None and loop is not None:
         goal = f" until {task.agent.until.text}" if task.agent.until is not None else ""
         name = "agent" if task.agent.name == UNNAMED else f"agent {task.agent.name}"
-        words.append(f"{name}, at most {plural(loop.max, 'round')}{goal}")
+        tries = task.agent.tries
+        most = f"{tries} {'try' if tries == 1 else 'tries'}, " if tries else ""
+        words.append(f"{name}, at most {most}{plural(loop.max, 'round')}{goal}")
     elif loop is not None:
         until = f" until {loop.until.text}" if loop.until is not None else ""
         words.append(f"loop, at most {plural(loop.max, 'round')}{until}")

@@ -88,7 +88,7 @@ def test_rounds_may_decide_whether_the_work_is_over(make: Make) -> None:
     [
         ("{tools: 3}", "`tools` of an agent is a name, or a list of them, not 3"),
         ("{denied: {a: b}}", "`denied` of an agent is a name, or a list of them"),
-        ("{system: {file: a.md}}", "`system` of an agent is text"),
+        ("{system: {files: a.md}}", "`system` of an agent is text"),
         ("{model: 3}", "`model` of an agent is text, not 3"),
         ("{effort: huge}", "`effort` of an agent is one of none, low, medium, high"),
         ("{parameters: 3}", "`parameters` of an agent is a mapping"),

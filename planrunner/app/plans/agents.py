@@ -9,6 +9,7 @@ from planrunner.app.plans.preview import Previewed
 from planrunner.app.proof.envelope import KnownPlan, effect_of, is_irreversible
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.agent.context import assembled, of_files
+from planrunner.capabilities.agent.hooks import name_of
 from planrunner.capabilities.agent.material import Ground
 from planrunner.capabilities.llm.models import first_of
 from planrunner.failures import Failure
@@ -42,6 +43,9 @@ def agents_of(path: str, previewed: Previewed) -> list[dict[str, Json]]:
             "model": _model(models, inputs.get("model", "")),
             "session": task.agent.session,
             "rounds": task.loop.max,
+            "tries": task.agent.tries,
+            "effort": inputs.get("effort") or "",
+            "hooks": [f"{each['does']} {name_of(each)}" for each in inputs.get("hooks", ())],
             "budgets": {name: value for name, value in task.budgets._asdict().items() if value},
             "tools": [_tool(known, each) for each in _tools(task)],
             "context": _context(inputs.get("profile"), ground),
@@ -75,7 +79,8 @@ def _tool(known: KnownPlan, tool: Task) -> dict[str, Json]:
     if tool.gate is not None:
         return {**record, "may": "asks a person"}
     if tool.sub is not None:
-        return {**record, "may": f"runs the plan {tool.subplan_file}"}
+        what = f"runs the plan {tool.subplan_file}" if tool.subplan_file else f"asks the agent {tool.sub.id}"
+        return {**record, "may": what}
     return {**record, "may": effect_of(known, tool), "irreversible": is_irreversible(known, tool)}
 
 

@@ -388,6 +388,10 @@ def _unknown_words(tree: Node | None, roster: Roster, installed: Capabilities) -
         if isinstance(body, MappingNode):
             for key in ("tools", "denied"):
                 yield from _unknown_in(f"the agent `{name}`", body.get(key), roster, known, dotted=True)
+            calls = body.get("calls")
+            for entry in calls.items if isinstance(calls, SequenceNode) else ():
+                word = entry.get("tool") if isinstance(entry, MappingNode) else None
+                yield from _unknown_in(f"`calls` of the agent `{name}`", word, roster, known)
 
 
 def _unknown_in(

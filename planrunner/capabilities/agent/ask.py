@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.agent.context import NOTHING, Assembled, Part, context_of, whole
+from planrunner.capabilities.agent.hooks import Hooks
 from planrunner.capabilities.agent.observation import observation
-from planrunner.capabilities.agent.offers import MOST_CALLS, Offers, Wanted, answering, offered
+from planrunner.capabilities.agent.offers import MOST_CALLS, Offers, Refused, Wanted, answering, offered
 from planrunner.capabilities.agent.transcript import conversation, keep, unanswered
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.jsonschema import faults, require_schema
 from planrunner.capabilities.llm.asker import Asker, asking
-from planrunner.capabilities.llm.complete import read
+from planrunner.capabilities.llm.complete import Effort, read
 from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model, chosen
 from planrunner.capabilities.llm.usage import Usage, usage_of
@@ -28,6 +29,8 @@ ALIKE = 5
 """Calls in a row that ask for the same and get the same: then the work stands still."""
 NOTICED = 3
 _WARNING = "You have made this call"
+
+_TOO_MANY = f"Not made: at most {MOST_CALLS} calls at once."
 
 EMPTY = "holds neither words nor a call"
 """What is wrong with a reply of a model that thought, or was cut off while it did, and said nothing."""
@@ -50,13 +53,17 @@ class Next(NamedTuple):
     text: Annotated[str, Doc("text of the reply")]
     done: Annotated[bool, Doc("whether the agent has finished")]
     answer: Annotated[dict[str, Any] | None, Doc("the final answer as data, if a schema was given")]
-    calls: Annotated[list[dict[str, Any]], Doc("tool calls that the model requests: {id, tool, arguments}")]
+    calls: Annotated[
+        list[dict[str, Any]], Doc("tool calls that the model requests: {id, tool, arguments}; hooks add ask and say")
+    ]
     transcript: Annotated[str, Doc("digest of the conversation so far, an artifact")]
     model: Annotated[str, Doc("name of the model that answered")]
     usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests so far; null if unknown")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
     context: Annotated[list[dict[str, Any]], Doc(_PARTS)]
-    refused: Annotated[list[dict[str, Any]], Doc("tool calls that are not made: {tool, why}; the model is told why")]
+    refused: Annotated[
+        list[dict[str, Any]], Doc("tool calls that are not made: {tool, why, hook}; the model is told why")
+    ]
 
 
 @capability(
@@ -83,10 +90,12 @@ def ask(
     model: Annotated[str, Doc("name of a model; default: the project's `default`")] = "",
     system: Annotated[str, Doc("system prompt")] = "",
     parameters: Annotated[dict[str, Any] | None, Doc("request parameters")] = None,
-    effort: Annotated[Literal["none", "low", "medium", "high"] | None, Doc("reasoning effort of the model")] = None,
+    effort: Annotated[Effort | None, Doc("reasoning effort of the model")] = None,
     fallback: Annotated[list[str] | None, Doc("substitute models, in order")] = None,
     profile: Annotated[dict[str, Any] | None, Doc("context profile")] = None,
     around: Annotated[dict[str, Any] | None, Doc("plan, task and results for the context")] = None,
+    hooks: Annotated[list[dict[str, Any]] | None, Doc("what is to happen to calls: {tools, when, does, text}")] = None,
+    params: Annotated[dict[str, Any] | None, Doc("parameters that conditions of hooks read")] = None,
 ) -> Next:
     """Ask the model of an agent for its next step: the inner step of a task with `agent`, which makes the calls."""
     if schema is not None:
@@ -99,7 +108,7 @@ def ask(
         given = context_of(context, Profile(**profile), around or {}, prompt) if profile and prompt else NOTHING
         if given.text:
             new.insert(-1, Message("user", given.text))
-        offers = Offers([] if last else offered(context, tools or []))
+        offers = Offers([] if last else offered(context, tools or []), Hooks(hooks or [], params))
         rules = [system, *(_RULES if tools else ())]
         if last and tools:
             new.append(Message("user", "This is the last round. Answer now with what you have."))
@@ -153,7 +162,8 @@ def _news(
     new: list[Message] = []
     for record in results:
         call = record["item"]
-        new.append(Message("tool", observation(context, record), (), call["id"], names.get(call["id"], call["tool"])))
+        told = "\n\n".join([observation(context, record), *call.get("say", ())])
+        new.append(Message("tool", told, (), call["id"], names.get(call["id"], call["tool"])))
     new += unanswered([*said, *new])
     if warning := "" if prompt else _repeats([*said, *new]):
         new.append(Message("user", warning))
@@ -299,13 +309,15 @@ class _Talk:
         """The calls that are made; the model is told at once why another one is not."""
         made: list[Wanted] = []
         for at, call in enumerate(calls):
-            wanted = self._offers.read(call) if at < MOST_CALLS else f"Not made: at most {MOST_CALLS} calls at once."
+            wanted = self._offers.read(call) if at < MOST_CALLS else Refused(_TOO_MANY)
             if isinstance(wanted, Wanted):
                 made.append(wanted)
             else:
-                self._note([call], wanted)
-                self.refused.append({"tool": call.name, "why": wanted})
-                self._asker.note(harmless(f"the call of `{call.name}` was not made: {wanted}"))
+                self._note([call], wanted.why)
+                by = {"hook": wanted.hook} if wanted.hook else {}
+                self.refused.append({"tool": call.name, "why": wanted.why, **by})
+                whose = f" by `calls: {wanted.hook}`" if by else ""
+                self._asker.note(harmless(f"the call of `{call.name}` was not made{whose}: {wanted.why}"))
         self._note(ends, "Not taken: call it alone, after the other calls.")
         self.is_refused = not made
         return made

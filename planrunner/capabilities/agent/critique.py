@@ -10,7 +10,7 @@ from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.scope import require_let, scope_in
 from planrunner.capabilities.files.tree import matching
 from planrunner.capabilities.llm.asker import Asker, asking
-from planrunner.capabilities.llm.complete import shaped
+from planrunner.capabilities.llm.complete import Effort, shaped
 from planrunner.capabilities.llm.judge import marked
 from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model, judge_of
@@ -92,6 +92,7 @@ def critique(
     model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `judge`, or else its `default`")] = "",
     system: Annotated[str, Doc("system prompt of the reviewer, added to the rules of every review")] = "",
     fail: Annotated[bool, Doc("fail with the class `criterion` and the findings unless the work is approved")] = True,
+    effort: Annotated[Effort | None, Doc("reasoning effort of the model")] = None,
 ) -> Critique:
     """Have a model review a piece of work: findings with suggestions, a score from 0 to 1, and approval.
 
@@ -109,7 +110,7 @@ def critique(
     async def work(asker: Asker, chains: list[list[Model]]) -> Critique:
         turns = [Message("system", "\n\n".join(filter(None, (system, _SYSTEM))))]
         turns.append(Message("user", question(rubric, about, shown)))
-        last = await shaped(asker, chains[0], Asked(turns, [], SCHEMA, {}), 2)
+        last = await shaped(asker, chains[0], Asked(turns, [], SCHEMA, {"effort": effort} if effort else {}), 2)
         return _read(last.value or {}, last.answer.model.name, last.attempts)
 
     given = asking(context, [model or judge_of(context)], work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from planrunner.capabilities.agent.hooks import Hooks
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.messages import Tool, ToolCall
@@ -31,20 +32,34 @@ class Offer(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A call that is to be carried out."""
+    """A call that is to be carried out: after a person said yes to ``ask``; its result is told with the texts of
+    ``say``. ``hook`` is the one that asks."""
 
     id: str
     tool: str
     arguments: dict[str, Json]
+    ask: str = ""
+    say: tuple[str, ...] = ()
+    hook: str = ""
 
     def as_json(self) -> dict[str, Json]:
-        return self._asdict()
+        least = {"id": self.id, "tool": self.tool, "arguments": self.arguments}
+        hooked = {"ask": self.ask, "say": list(self.say), "hook": self.hook}
+        return least | {name: value for name, value in hooked.items() if value}
+
+
+class Refused(NamedTuple):
+    """Why a call is not made, and the hook that denied it (empty: none did)."""
+
+    why: str
+    hook: str = ""
 
 
 class Offers:
-    """The tools of one request."""
+    """The tools of one request, and the hooks that their calls are held to."""
 
-    def __init__(self, offers: list[Offer]) -> None:
+    def __init__(self, offers: list[Offer], hooks: Hooks) -> None:
+        self._hooks = hooks
         self._by_name: dict[str, Offer] = {}
         for offer in offers:
             name = _free(offer.wire.name, self._by_name)
@@ -53,21 +68,26 @@ class Offers:
     def tools(self) -> list[Tool]:
         return [offer.wire for offer in self._by_name.values()]
 
-    def read(self, call: ToolCall) -> Wanted | str:
+    def read(self, call: ToolCall) -> Wanted | Refused:
         """The call as a task takes it, or why it is not made."""
         offer = self._by_name.get(call.name)
         if offer is None:
             near = nearest(call.name, self._by_name)
             way = f", did you mean `{near}`?" if near else "."
-            return f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
+            return Refused(
+                f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
+            )
         if len(str(call.arguments)) > LARGEST_CALL:
-            return f"The arguments are longer than {LARGEST_CALL:,} characters."
+            return Refused(f"The arguments are longer than {LARGEST_CALL:,} characters.")
         wrong = [] if offer.inner else faults(offer.wire.schema, call.arguments)  # that one its server looks at
         if wrong:
-            return "The call was not made: its arguments do not fit. " + "; ".join(wrong[:5])
-        if offer.inner:
-            return Wanted(call.id, offer.tool, {"tool": offer.inner, "arguments": call.arguments})
-        return Wanted(call.id, offer.tool, call.arguments)
+            return Refused("The call was not made: its arguments do not fit. " + "; ".join(wrong[:5]))
+        tool = f"{offer.tool}.{offer.inner}" if offer.inner else offer.tool
+        verdict = self._hooks.judge(tool, call.arguments, (offer.wire.schema or {}).get("properties", ()))
+        if verdict.deny:
+            return Refused(verdict.deny, verdict.hook)
+        arguments = {"tool": offer.inner, "arguments": call.arguments} if offer.inner else call.arguments
+        return Wanted(call.id, offer.tool, arguments, verdict.ask, verdict.say, verdict.hook)
 
 
 def offered(context: Context, given: list[Json]) -> list[Offer]:

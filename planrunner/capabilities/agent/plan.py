@@ -11,6 +11,7 @@ from planrunner.capabilities.agent.facts import facts
 from planrunner.capabilities.agent.language import language, signatures
 from planrunner.capabilities.contract import Context, Doc, Failure, Planning, capability
 from planrunner.capabilities.llm.asker import Asker, asking
+from planrunner.capabilities.llm.complete import Effort
 from planrunner.capabilities.llm.judge import marked
 from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model
@@ -100,6 +101,7 @@ def plan(
     apply: Annotated[bool, Doc("propose the plan as the next revision of this run")] = False,
     rounds: Annotated[int, Doc("the most plans that the model writes until one is valid, up to 10")] = 3,
     model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `default`")] = "",
+    effort: Annotated[Effort | None, Doc("reasoning effort of the model")] = None,
 ) -> Drafted:
     """Have a model write a plan for a goal.
 
@@ -117,7 +119,7 @@ def plan(
     task = _Task(context, planning, goal, current, path, apply, name if current else "")
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Drafted:
-        return await _written(asker, chains[0], task, rounds)
+        return await _written(asker, chains[0], task, rounds, {"effort": effort} if effort else {})
 
     return asking(context, [model], work)
 
@@ -144,13 +146,13 @@ class _Version(NamedTuple):
     fatal: bool
 
 
-async def _written(asker: Asker, models: list[Model], task: _Task, rounds: int) -> Drafted:
+async def _written(asker: Asker, models: list[Model], task: _Task, rounds: int, parameters: dict[str, Json]) -> Drafted:
     said = [Message("system", _SYSTEM), Message("user", _brief(task))]
     attempts: list[dict[str, Json]] = []
     number = 0
     while True:
         number += 1
-        answer = await asker.ask(models, Asked(said, [], None, {}))
+        answer = await asker.ask(models, Asked(said, [], None, parameters))
         attempts += answer.attempts
         version = _version(task, answer.reply.text)
         if version.text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Json, capability
 from planrunner.capabilities.jsonschema import faults, require_schema
@@ -12,6 +12,8 @@ from planrunner.capabilities.llm.messages import Asked, Message, conversation, o
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.capabilities.soundness import not_json
+
+Effort = Literal["none", "low", "medium", "high"]
 
 MOST_REPAIRS = 5
 
@@ -120,6 +122,7 @@ def complete(
     max_tokens: Annotated[int | None, Doc("tokens of the answer at most; default: the model's, or 4096")] = None,
     temperature: Annotated[float | None, Doc("how freely the model chooses its words")] = None,
     stream: Annotated[bool, Doc("write the text into the log as it comes")] = False,
+    effort: Annotated[Effort | None, Doc("reasoning effort of the model")] = None,
 ) -> Completion:
     """Ask a model.
 
@@ -130,7 +133,7 @@ def complete(
 
     async def work(asker: Any, chains: Any) -> Completion:
         said = conversation(system, prompt, messages or [])
-        parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
+        parameters = {"max_tokens": checked(max_tokens), "temperature": temperature, "effort": effort}
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(said, offered(tools or []), schema, given)
         if not 0 <= repairs <= MOST_REPAIRS:

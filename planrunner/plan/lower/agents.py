@@ -12,7 +12,6 @@ from typing import Any
 
 from planrunner.jsontext import shown
 from planrunner.plan.agents import (
-    ASK,
     ASKING,
     CHECK,
     CRITIQUE,
@@ -20,57 +19,51 @@ from planrunner.plan.agents import (
     OF_A_CONVERSATION,
     UNNAMED,
     Roster,
-    Tool,
-    Unknown,
     Unreadable,
-    granted,
-    idle,
-    narrowed,
     schema_of,
-    tool_names,
-    without,
-    wordings,
 )
 from planrunner.plan.contexts import FRESH
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.values import TemplateError
-from planrunner.plan.files import Fault
-from planrunner.plan.lower import contexts, values
+from planrunner.plan.lower import contexts, hooks, instructions, values
 from planrunner.plan.lower.keys import Draft
+from planrunner.plan.lower.tools import CALL_TIMEOUT, Toolbox, scalars
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
     Agent,
-    Capability,
     Expression,
     Fanout,
-    Gate,
+    Hook,
     Loop,
     Output,
-    Param,
-    Plan,
-    Script,
     Task,
 )
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.templates import references
-from planrunner.source import Span
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.plan.templates import holds_template, references
+from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
-KEYS = frozenset({"agent", "prompt", "tools", "denied", "schema", "rounds", "session", "until", "context"})
+KEYS = frozenset(
+    {
+        *("agent", "prompt", "model", "effort", "tools", "denied", "calls"),
+        *("schema", "until", "tries", "rounds", "session", "context"),
+    }
+)
 
 LONG = "agent.react"
 """The long form of a task with `agent`: a capability with the keys of such a task as its inputs."""
 ROUNDS = 30
-"""The default number of requests to the model in one attempt."""
+"""The default number of requests to the model in one attempt, or for each of its tries."""
+MOST_ROUNDS = 1000
 SIDE_BY_SIDE = 4
 REQUEST_TIMEOUT = 1800.0
 """Seconds for one request to the model, including repairs of its answer and requests to fallback models."""
-CALL_TIMEOUT = 600.0
-"""Seconds that a call may take."""
 _KEYS_OF_AN_AGENT = frozenset(
-    {"description", "model", "fallback", "parameters", "effort", "system", "tools", "denied", "context", "memory"}
+    {
+        *("description", "model", "fallback", "parameters", "effort", "system"),
+        *("tools", "denied", "calls", "context", "memory"),
+    }
 )
 
 
@@ -86,6 +79,10 @@ def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str,
     """Lower the task of a draft to the loop of its agent; ``lower_task`` reads the task under ``until``."""
     nodes, low = draft.nodes, draft.low
     said = definition(low, nodes["agent"])
+    for key in ("model", "effort"):
+        if key in nodes:
+            said[key] = values.text(nodes[key])
+    check_models(low, nodes.get("model"))
     if "prompt" not in nodes:
         help_ = "add the instructions: `prompt: …`"
         low.report("PLAN004", "a task with `agent` needs `prompt`", draft.span("agent"), help_)
@@ -117,9 +114,10 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
                 way = meant(nearest(str(key.value), _KEYS_OF_AN_AGENT))
                 help_ = "write `policy` on the task" if key.value == "policy" else ""
                 low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span, help_)
-        _check_model(low, node)
+        check_models(low, node.get("model"), node.get("fallback"))
         return {"name": "", **dict(_said_here(low, node))}
     name = values.text(node)
+    low.hired.add(name)
     if low.roster is None:
         return {"name": name}
     found = low.roster.agents.get(name)
@@ -134,10 +132,36 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
 _EFFORTS = ("none", "low", "medium", "high")
 
 
+def declared(low: Lowering, node: Node | None) -> Roster | None:
+    """The agents of the project, and over them those of the plan (``agents``), whose policy stands beside them."""
+    entries = node.entries if isinstance(node, Mapping) and low.roster is not None else []
+    own: dict[str, Json] = {}
+    for key, said in entries:
+        if isinstance(said, Mapping):
+            low.declared[str(key.value)] = said
+            check_models(low, said.get("model"), said.get("fallback"))
+            policy = said.get("policy")
+            own[str(key.value)] = {
+                **dict(_said_here(low, said)),
+                **({"policy": values.data(policy)} if policy is not None else {}),
+            }
+    return low.roster if low.roster is None else low.roster._replace(agents={**low.roster.agents, **own})
+
+
+def report_idle(low: Lowering, node: Node | None) -> None:
+    """Report agents of a plan that nothing in it uses."""
+    for key, _ in node.entries if isinstance(node, Mapping) and low.roster is not None else ():
+        if str(key.value) not in low.hired:
+            message = f"no task uses the agent `{key.value}`, nor does another agent have it as a tool"
+            low.report("PLAN021", message, key.span, "name it under `agent` or `tools`, or take it out")
+
+
 def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
-    """The keys of an agent that a task itself describes, without those that have a value of another kind."""
+    """The keys of an agent that a plan describes, without those that have a value of another kind."""
     for key, value in node.entries:
         name, said = str(key.value), values.data(value)
+        if name == "system" and instructions.fits(said):
+            said = values.data(instructions.whole(low, value))
         if name not in _KEYS_OF_AN_AGENT:
             continue
         if name in ("fallback", "tools", "denied", "memory"):
@@ -149,6 +173,10 @@ def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
             fits = isinstance(said, dict) or (name == "context" and isinstance(said, str))
         elif name == "effort":
             kind, fits = f"one of {', '.join(_EFFORTS)}", said in _EFFORTS
+        elif name == "calls":
+            kind, fits = "a list of entries", isinstance(said, list)
+        elif name == "system":
+            kind, fits = instructions.SAID, isinstance(said, str)
         else:
             kind, fits = "text", isinstance(said, str)
         if fits:
@@ -157,36 +185,26 @@ def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
             low.report("PLAN005", f"`{name}` of an agent is {kind}, not {shown(said)}", value.span)
 
 
-def _check_model(low: Lowering, node: Mapping) -> None:
-    """Report models that the project does not have of an agent that a task describes.
-    Where the project names no models, a run says so before it starts."""
-    _check_models(low, (*_scalars(node.get("model")), *_scalars(node.get("fallback"))))
-
-
-def check_inputs(low: Lowering, uses: str, node: Node | None) -> None:
-    """Report the same of the models that the inputs of a capability name."""
-    capability = low.capabilities.get(uses) if low.capabilities is not None and low.roster is not None else None
-    if capability is None or not isinstance(node, Mapping):
-        return
-    for _, name, *others in (each.split() for each in capability.preconditions if each.startswith("model ")):
-        known = {*MODEL_CHOICES, *others}
-        words = [word for word in _scalars(node.get(name)) if isinstance(word.value, str) and "{" not in word.value]
-        _check_models(low, [word for word in words if word.value and word.value not in known])
-
-
-def _check_models(low: Lowering, words: Iterable[Scalar]) -> None:
+def check_models(low: Lowering, *nodes: Node | None) -> None:
+    """Report models that the project does not have. Where it names none, a run says so before it starts."""
     models = low.roster.models if low.roster is not None else ()
-    for word in words:
-        if models and word.value not in models:
+    for word in [each for node in nodes for each in scalars(node)]:
+        if models and word.value not in (*models, "") and not holds_template(word.value):
             way = meant(nearest(str(word.value), models))
             help_ = "planrunner.yaml has " + ", ".join(f"`{each}`" for each in models[:8])
             low.report("PLAN841", f"there is no model `{word.value}`{way}", word.span, help_)
 
 
-def _scalars(node: Node | None) -> list[Scalar]:
-    """One word or a list of words, each at its place."""
-    items = node.items if isinstance(node, Sequence) else [node]
-    return [each for each in items if isinstance(each, Scalar) and isinstance(each.value, str)]
+def check_model_inputs(low: Lowering, uses: str, given: Node | None) -> None:
+    """Report models that the project does not have in the inputs of a capability that takes the name of one."""
+    found = (low.capabilities or {}).get(uses)
+    if found is None or not isinstance(given, Mapping):
+        return
+    for line in found.preconditions:
+        kind, name, *others = line.split()
+        words = [each for each in scalars(given.get(name)) if each.value not in (*MODEL_CHOICES, *others)]
+        if kind == "model":
+            check_models(low, *words)
 
 
 def is_task(low: Lowering, key: str, node: Mapping, known: Iterable[str], others: str) -> bool:
@@ -208,10 +226,6 @@ def _acting(low: Lowering, until: Mapping, known: tuple[str, ...], made: Task) -
     return made if does or made.uses or made.gate is not None else made._replace(uses="noop")
 
 
-_ANY_TOOL = "name a capability, an entry of `tools`, a plan file, or `ask`"
-_NARROWING = "a task can only narrow the tools of its agent"
-
-
 class _Agent:
     """One agent at one task."""
 
@@ -222,7 +236,7 @@ class _Agent:
         self._place = draft.span("agent")
         self._handed = {name: draft.fields[name] for name in _HANDED_DOWN if name in draft.fields}
         self.name = str(definition["name"]) or UNNAMED
-        self._tools = self._granted()
+        self._box = Toolbox(self._low, definition, self._nodes, self._place)
         self._schema = _answer(self._low, self._nodes.get("schema"))
         until = self._nodes.get("until")
         self._check = self._checked(until) if isinstance(until, Mapping) else None
@@ -230,6 +244,27 @@ class _Agent:
         self._fresh = context is not None and values.text(context) == FRESH
         self._profile = self._given(None if self._fresh else context)
         self._until = condition(draft.low, until) if until is not None and self._check is None else None
+        self._tries = self._bound("tries")
+        if "tries" in self._nodes and until is None:
+            help_ = "add `until: …`, or take `tries` out: `rounds` bounds the requests to the model"
+            self._low.report("PLAN004", "`tries` of a task needs `until`", draft.span("tries"), help_)
+        self._hooks = self._hooked()
+
+    def _bound(self, key: str) -> int:
+        node = self._nodes.get(key)
+        return (values.whole(node) if node is not None else 0) or 0
+
+    def _hooked(self) -> tuple[Hook, ...]:
+        """What is said of the calls: by the agent first, then by the task, which can add to it alone."""
+        own, node = self._definition.get("calls"), self._box.here()
+        inline = node.get("calls") if node is not None else None
+        quiet = Lowering([], links=self._low.links)  # what the project says of its agents, `config check` reports
+        said = inline if inline is not None else values.tree_at(literal(own), self._place) if own else None
+        low = quiet if inline is None else self._low
+        found = [*hooks.hooks(low, said, self._box.tools)] if said is not None else []
+        if "calls" in self._nodes:
+            found += hooks.hooks(self._low, self._nodes["calls"], self._box.tools)
+        return tuple(found)
 
     def _given(self, context: Node | None) -> dict[str, Json] | None:
         """The context profile. Files are relative to the working directory of the task."""
@@ -239,7 +274,7 @@ class _Agent:
     def agent(self) -> Agent:
         """The agent with its prompt and session."""
         prompt, session = (values.text(self._nodes[key]) if key in self._nodes else "" for key in ("prompt", "session"))
-        return Agent(self.name, prompt, session, self._until, self._fresh)
+        return Agent(self.name, prompt, session, self._until, self._fresh, self._tries, self._hooks)
 
     def loop(self) -> Loop:
         """The rounds."""
@@ -250,8 +285,7 @@ class _Agent:
             done = f"{done} and tasks.check.ok"
         elif self._until is not None:
             done = f"{done} and ({self._until.text})"
-        rounds = self._nodes.get("rounds")
-        most = values.whole(rounds) if rounds is not None else None
+        most = self._bound("rounds") or min(ROUNDS * max(self._tries, 1), MOST_ROUNDS)
         prompt = values.data(self._nodes["prompt"]) if "prompt" in self._nodes else ""
         carry: dict[str, Json] = {
             "calls": {"first": [], "next": "{{ tasks.model.outputs.calls }}"},
@@ -268,7 +302,9 @@ class _Agent:
             carry["prompt"]["next"] = f"{{{{ carry.task if {answered} else '' }}}}"
             carry["objections"]["next"] = [f"{{{{ {_PRINTED} }}}}"] if self._check is not None else []
             carry["transcript"]["next"] = f"{{{{ '' if {answered} else tasks.model.outputs.transcript }}}}"
-        return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
+        if self._tries:
+            carry["tries"] = {"first": 0, "next": "{{ carry.tries + (1 if tasks.model.outputs.done else 0) }}"}
+        return Loop(most, self._expression(done), tuple(tasks), carry)
 
     def outputs(self) -> tuple[Output, ...]:
         """The outputs of the task: the properties of its answer, or its text."""
@@ -286,7 +322,9 @@ class _Agent:
 
     def _calls(self) -> Task:
         """The calls that the last reply requests, each as the task of its tool."""
-        tasks = tuple(task for tool in self._tools if (task := self._task(tool)) is not None)
+        tasks = tuple(
+            task for tool in self._box.tools if (task := self._box.task(tool, self._handed, self._lower)) is not None
+        )
         fanout = Fanout(
             foreach=self._expression("carry.calls"),
             name="call",
@@ -305,7 +343,7 @@ class _Agent:
             "used": "{{ carry.used }}",
             "results": "{{ tasks.calls.items }}",
             "last": "{{ loop.round == loop.max }}",
-            "tools": literal([self._offer(tool) for tool in self._tools]),
+            "tools": literal([self._box.offer(tool) for tool in self._box.tools]),
         }
         for key in ("model", "fallback", "parameters", "effort", "system"):
             if self._definition.get(key) is not None:
@@ -319,6 +357,12 @@ class _Agent:
             inputs["until"] = "{{ carry.check }}"
         elif self._until is not None:
             inputs["until"] = literal(self._until.text)
+        if self._tries and "until" in inputs:
+            inputs["until"] += f"\nThat was try {{{{ carry.tries }}}} of {self._tries}."
+        if self._hooks:
+            inputs["hooks"] = [_hook(each) for each in self._hooks]
+            if any(path[0] == "params" for each in self._hooks if each.when is not None for path in each.when.paths):
+                inputs["params"] = "{{ params }}"
         again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
         return Task(
             "model",
@@ -345,123 +389,6 @@ class _Agent:
 
     def _expression(self, text: str) -> Expression:
         return parse(text)._replace(span=self._place)
-
-    def _granted(self) -> list[Tool]:
-        """The tools of the agent that the task allows."""
-        roster = self._low.roster or Roster()
-        words = self._definition.get("tools") or []
-        capabilities = self._low.capabilities or {}
-        node = self._nodes.get("agent")
-        inline = node.get("tools") if isinstance(node, Mapping) else None
-        found = self._known(granted(_words(words), roster, capabilities), None, inline)
-        own = self._nodes.get("tools")
-        if own is not None:
-            found = self._known(narrowed(found, values.texts(own)), found, own)
-        denied = [*values.texts(self._nodes["denied"])] if "denied" in self._nodes else []
-        for word in idle(denied, found, roster, capabilities) if self._low.roster is not None else ():
-            self._no_tool(word, None, self._nodes["denied"], "`denied` names tools of the agent")
-        said = self._definition.get("denied") or []
-        kept = list(
-            {
-                (tool.name, tool.uses, tool.plan, tool.only): tool for tool in without(found, [*_words(said), *denied])
-            }.values()
-        )
-        plans = {tool.name: self._plan(tool) for tool in kept if tool.fixed and tool.plan}
-        _look_over(self._low, self.name, kept, plans, self._place)
-        return kept
-
-    def _known(self, tools: Iterable[Tool | Unknown], had: list[Tool] | None, node: Node | None) -> list[Tool]:
-        """Those that there are; others are reported at their words in ``node``. ``had`` are those of the agent, where a
-        task narrows them."""
-        tools = list(tools)
-        for each in tools:
-            if isinstance(each, Unknown) and self._low.roster is not None:
-                self._no_tool(each.word, had, node, _ANY_TOOL if had is None else _NARROWING)
-        return [tool for tool in tools if isinstance(tool, Tool)]
-
-    def _no_tool(self, word: str, had: list[Tool] | None, node: Node | None, help_: str) -> None:
-        """Report a word that names no tool, unless it is one of an agent that is not there."""
-        roster = self._low.roster or Roster()
-        named = self._definition["name"]
-        if named and named not in roster.agents:
-            return
-        way = meant(nearest(word, tool_names(roster, self._low.capabilities or ()) if had is None else wordings(had)))
-        whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
-        if node is None:
-            whose = f"the agent `{named}` of planrunner.yaml names the tool `{word}`, which does not exist"
-            help_ = "`planrunner config check` shows where it stands"
-        place = next((each.span for each in _scalars(node) if each.value == word), self._place)
-        self._low.report("PLAN841", f"{whose}{way}", place, help_)
-
-    def _offer(self, tool: Tool) -> dict[str, Json]:
-        """The description of a tool for the model."""
-        if tool.server:
-            return {"name": tool.name, "server": tool.server, "only": list(tool.only), "denied": list(tool.denied)}
-        if tool.is_person():
-            said = "Ask a person, who answers in words. Ask only what you cannot find out."
-            return {"name": ASK, "description": said, "schema": _shape({"question": {"type": "string"}}, ["question"])}
-        if tool.plan:
-            plan = self._plan(tool)
-            params = plan.params if plan is not None else ()
-            said = tool.description or (plan.title or plan.description if plan is not None else "")
-            shapes = {each.name: {"description": each.description} for each in params if each.name not in tool.fixed}
-            needed = [each.name for each in params if each.required and each.name in shapes]
-            return {"name": tool.name, "description": said, "schema": _shape(shapes, needed)}
-        found = (self._low.capabilities or {}).get(tool.uses)
-        if found is None:
-            return {"name": tool.name, "schema": _shape({}, [])}
-        said = tool.description or "\n".join(filter(None, (found.summary, found.description)))
-        if found.takes_run:
-            return {"name": tool.name, "description": said if tool.description else _SCRIPT, "schema": _COMMAND}
-        fields = [field for field in found.inputs if field.name not in tool.fixed]
-        shapes = {each.name: {**(each.schema or {}), "description": each.description} for each in fields}
-        return {
-            "name": tool.name,
-            "description": said,
-            "schema": _shape(shapes, [each.name for each in fields if each.required]),
-        }
-
-    def _task(self, tool: Tool) -> Task | None:
-        """The task for a call of a tool."""
-        policy = self._definition.get("policy")
-        made = Task(tool.name, timeout=CALL_TIMEOUT, policy=policy, span=self._place, **self._handed)
-        if tool.server:
-            inputs = {"server": tool.server, "tool": _argument("tool"), "arguments": _argument("arguments")}
-            return made._replace(uses="mcp.call", inputs=inputs)
-        if tool.is_person():
-            form = (Param("answer", "string", required=True),)
-            return made._replace(timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form))
-        if tool.plan:
-            plan = self._plan(tool)
-            if plan is None:
-                return None
-            params = {each.name: _argument(each.name) for each in plan.params} | dict(tool.fixed)
-            return made._replace(timeout=None, subplan_file=tool.plan, sub=plan, params=params)
-        found = (self._low.capabilities or {}).get(tool.uses)
-        if found is None:
-            return None
-        if found.takes_run:
-            return made._replace(uses=tool.uses, run=_argument("command"), script=Script(""))
-        inputs = {each.name: _argument(each.name) for each in found.inputs} | dict(tool.fixed)
-        return made._replace(uses=tool.uses, inputs=inputs)
-
-    def _plan(self, tool: Tool) -> Plan | None:
-        links = self._low.links
-        own = not self._definition["name"] and tool.plan in _words(self._definition.get("tools") or [])
-        if links is None:
-            return None
-        found = links.file_from(tool.folder, tool.plan) if tool.folder and not own else links.find(tool.plan)
-        if isinstance(found, Fault):
-            elsewhere = found.code == "PLAN111" and tool.folder and not own
-            help_ = "paths of tools count from the folder of planrunner.yaml" if elsewhere else found.help
-            self._low.report(found.code, found.message, self._place, help_)
-            return None
-        return found
-
-
-def _words(given: Json) -> list[str]:
-    """One word, or a list of them."""
-    return [given] if isinstance(given, str) else [*given]
 
 
 def _answer(low: Lowering, node: Node | None) -> dict[str, Json] | None:
@@ -491,32 +418,6 @@ def _objections(node: Node | None) -> list[str]:
     return [f"{{{{ {path} }}}}" for path in _OBJECTIONS if path.partition(".")[0] not in _names_read(prompt)]
 
 
-def _look_over(low: Lowering, agent: str, tools: list[Tool], plans: dict[str, Plan | None], place: Span) -> None:
-    """Report what a model would not have: one of two tools with one name, and fixed inputs without effect. ``plans``
-    are those of tools with fixed inputs."""
-    named: dict[str, Tool] = {}
-    for tool in tools:
-        other = named.setdefault(tool.name, tool)
-        if (other.uses, other.plan, other.server) != (tool.uses, tool.plan, tool.server):
-            whose = "the agent" if agent == UNNAMED else f"the agent `{agent}`"
-            message = f"{whose} has two tools that are called `{tool.name}`"
-            help_ = f"give one another name under `tools` of planrunner.yaml: `other: {{plan: {tool.plan or 'FILE'}}}`"
-            low.report("PLAN841", message, place, help_)
-        for name in _idle(tool, (low.capabilities or {}).get(tool.uses), plans.get(tool.name)):
-            message = f"`{name}` in `with` of the tool `{tool.name}` has no effect: it has no such input to fix"
-            low.report("PLAN009", message, place, f"remove `{name}` from `with`")
-
-
-def _idle(tool: Tool, capability: Capability | None, plan: Plan | None) -> list[str]:
-    """The fixed inputs of a tool that it does not take."""
-    if capability is None and plan is None:
-        return []
-    inputs = {each.name for each in plan.params} if plan is not None else set()
-    if capability is not None and not capability.takes_run:
-        inputs = {each.name for each in capability.inputs}
-    return [name for name in tool.fixed if name not in inputs]
-
-
 _PARTS = ("message", "stdout", "stderr")
 _SAID, _OUT, _ERR = (f"default(tasks.check.{name}, '')" for name in _PARTS)
 _PRINTED = f"({_SAID} if {_SAID} != '' else tasks.check.reason) + '\\n' + {_OUT} + '\\n' + {_ERR}"
@@ -532,15 +433,6 @@ def _names_read(template: str) -> set[str]:
         return {path[0] for path, _, _ in references(template)}
     except TemplateError:
         return set()
-
-
-_SCRIPT = "Run a command with `sh -c` in the working directory. Gives its exit code and what it printed."
-_COMMAND = {
-    "type": "object",
-    "properties": {"command": {"type": "string", "description": "the command, such as `python -m pytest -q`"}},
-    "required": ["command"],
-    "additionalProperties": False,
-}
 
 
 _UNSAYABLE = re.compile(r"['\"{}\\\x00-\x1f]")
@@ -565,9 +457,7 @@ def literal(value: Json) -> Json:
     return value
 
 
-def _shape(properties: dict[str, Json], required: list[str]) -> dict[str, Json]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _argument(name: str) -> str:
-    return f"{{{{ call.arguments.{name} }}}}"
+def _hook(hook: Hook) -> dict[str, Json]:
+    """What a request is given of a hook: its text is a template, its condition is not."""
+    when = "" if hook.when is None else literal(hook.when.text.strip())
+    return {"tools": list(hook.tools), "when": when, "does": hook.does, "text": hook.text}

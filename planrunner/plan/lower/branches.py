@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from planrunner.plan.agents import CRITIQUE, Unreadable, schema_of
-from planrunner.plan.lower import agents, declarations, values
+from planrunner.plan.lower import agents, declarations, instructions, values
 from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition, tree_at
 from planrunner.plan.model import Budgets, Output
@@ -194,6 +194,7 @@ class _Branches:
         parts = {str(key.value): value for key, value in node.entries} if isinstance(node, Mapping) else {}
         parts = {"prompts": node} if isinstance(node, Sequence) else parts
         agents_, prompts = (_listed(parts.get(name)) for name in ("agents", "prompts"))
+        prompts = [instructions.whole(self._draft.low, each) for each in prompts]
         count = parts.get("candidates", node if isinstance(node, Scalar) else None)
         number = values.whole(count) if count is not None else max(len(agents_), len(prompts))
         if number is None or not 2 <= number <= MOST:

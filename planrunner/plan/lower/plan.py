@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import Roster
 from planrunner.plan.files import Links
-from planrunner.plan.lower import declarations, hypotheses, reflection, values
+from planrunner.plan.lower import agents, declarations, hypotheses, reflection, values
 from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
@@ -46,9 +46,11 @@ def lower(
     findings: list[Diagnostic] = []
     start = Lowering(findings, links=links)
     start.capabilities, start.roster = capabilities, roster
+    start.roster = agents.declared(start, tree.get("agents"))
     links.declare(tree.get("subplans"), lambda name, node: _plan(node, start, name))
-    plan = _plan(tree, start, "")
-    return Lowered(plan, tuple(findings), links.make_all(), frozenset(start.worded))
+    plan, subplans = _plan(tree, start, ""), links.make_all()
+    agents.report_idle(start, tree.get("agents"))
+    return Lowered(plan, tuple(findings), subplans, frozenset(start.worded))
 
 
 def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
@@ -188,6 +190,7 @@ KEYS = (
     Key("outputs", declarations.outputs),
     Key("artifacts", _alone(declarations.artifacts)),
     Key("gates"),
+    Key("agents"),
     Key("services", inside="services"),
     Key("tasks", aliases="nodes steps", inside="tasks"),
     Key("finally", inside="tasks"),

@@ -12,7 +12,7 @@ from planrunner.plan.agents import PLANNING
 from planrunner.plan.commands.lower import BOUND, COMPUTED, OF_ATTEMPTS, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
+from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, instructions, values
 from planrunner.plan.lower.actions import check_params, linked, params
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
@@ -95,10 +95,13 @@ def _built(draft: Draft, node: Mapping) -> Task:
         fields["script"] = actions.made_ready(fields["run"], draft.low.params)
     if draft.low.inputs and fields.get("uses"):
         fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
+    if fields.get("inputs"):
+        uses, at = str(fields.get("uses", "")), draft.span("with", "uses")
+        fields["inputs"] = instructions.of_inputs(draft.low, uses, fields["inputs"], node.get("with"), at)
+        if uses.startswith(instructions.FAMILIES):
+            agents.check_model_inputs(draft.low, uses, node.get("with"))
     if str(fields.get("uses", "")).startswith(FAMILY):
         check_server(draft.low, node)
-    if draft.low.roster is not None and "inputs" in fields and "uses" in fields:
-        agents.check_inputs(draft.low, fields["uses"], node.get("with"))
     if fields.get("ends_plan") and (draft.low.inside or fields.get("finally_")):
         where = "inside another task" if draft.low.inside else "under `finally`"
         help_ = "let it decide there, and end the plan by a task of the plan itself that needs it"
@@ -297,6 +300,8 @@ def _finish_fanout(draft: Draft) -> None:
 
 
 def _finish_agent(draft: Draft) -> None:
+    if "prompt" in draft.nodes:
+        draft.nodes["prompt"] = instructions.whole(draft.low, draft.nodes["prompt"])
     if not branches.KEYS.isdisjoint(draft.nodes):
         branches.spread(draft)
     if "agent" in draft.nodes:

@@ -40,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "budgets", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("inside", "params", "reached", "reflections", "roster", "worded"),
+        *("agents", "declared", "hired", "inside", "params", "reached", "reflections", "roster", "worded"),
     )
 
     def __init__(
@@ -57,6 +57,12 @@ class Lowering:
         self.params: tuple[Param, ...] = ()
         self.roster: Roster | None = None
         """The agents and tools of the project; None where they are not known."""
+        self.agents: tuple[str, ...] = ()
+        """The agents around, each a tool of the one before it."""
+        self.declared: dict[str, Mapping] = {}
+        """The agents that the plan itself has."""
+        self.hired: set[str] = set()
+        """The names of agents that tasks, or other agents, name."""
         self.capabilities: Table[str, Capability] | None = None
         """What commands may call; without any they stay words."""
         self.commands: dict[str, Pending] = {}
@@ -82,7 +88,8 @@ class Lowering:
         inner = Lowering(self.findings, ids, self.links, self.names | names)
         inner.params, inner.capabilities, inner.roster = self.params, self.capabilities, self.roster
         inner.inputs, inner.reached, inner.worded = self.inputs, self.reached, self.worded
-        inner.budgets = self.budgets
+        inner.budgets, inner.agents = self.budgets, self.agents
+        inner.declared, inner.hired = self.declared, self.hired
         return inner
 
     def with_defaults(self, uses: str, inputs: Json) -> Json:

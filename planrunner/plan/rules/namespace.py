@@ -29,6 +29,7 @@ from planrunner.plan.expressions.check import (
 from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Param, Task
 from planrunner.plan.rules.texts import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
+from planrunner.plan.tasks import inside, tools_of
 
 RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cut_off", "cancelled", "done")
 OUTCOME: Mapping[str, Type] = {
@@ -102,6 +103,15 @@ _RESULT = object_of(Lazy({}, lambda _: ANY, lambda name: name not in OF_A_PROCES
 """What a call gives that runs a script: any output that the script writes."""
 
 
+def _call(task: Task) -> Type:
+    """A call that the agent of a task asks for. What the tool of a server takes only the server knows."""
+    tools = [tool for each in inside(task) for tool in tools_of(each)]
+    names = {name for tool in tools for name in (*(tool.inputs or {}), *(tool.params or {}))}
+    names |= {"command" for tool in tools if tool.run is not None} | {"question" for tool in tools if tool.gate}
+    whole = names and all(tool.uses != "mcp.call" for tool in tools)
+    return object_of({"tool": STRING, "arguments": object_of(dict.fromkeys(sorted(names), ANY)) if whole else MAP})
+
+
 class Naming:
     """What the tasks of one view may read; made once for all their expressions."""
 
@@ -148,6 +158,8 @@ class Naming:
             return {**base, **self._needed(task)}
         if moment == "facts":
             return {**OF_ATTEMPTS, **base, **FACTS}
+        if moment == "call":
+            return {"call": _call(task), "params": self._base["params"]}
         own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
         if moment == "checks":
             return ChainMap({**OF_ATTEMPTS, **base, **own}, self._results)

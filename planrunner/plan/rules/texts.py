@@ -15,9 +15,10 @@ from planrunner.plan.templates import is_template, references, templates
 from planrunner.source import Span
 from planrunner.syntax.scalars import BadEscape, unquote
 
-Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]'
+Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds", "call"]'
 """When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),
-to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop."""
+to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop. What
+an agent wants to call is judged before the call is made."""
 
 
 _COPES = r"\|\s*(?:default|d)\b|\b(?:default|d|exists)\s*\(|\bis\s+(?:not\s+)?defined\b|\bif\b"
@@ -93,6 +94,9 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
         until = _until(task)
         if until is not None:
             yield Site(here, "until" if task.agent is not None else "loop", "rounds", until)
+        for hook in task.agent.calls if task.agent is not None else ():
+            if hook.when is not None:
+                yield Site(here, "calls", "call", hook.when)
     for here, gate in _demanded(view):
         yield from _criteria(here, "checks", "checks", gate.checks)
 
@@ -130,8 +134,9 @@ def bound_names(task: Task) -> tuple[str, ...]:
 
 
 def has_templates(view: PlanView) -> bool:
-    """Whether any text of the plan may be filled in: one with a template, or a command, whose names become some."""
-    return is_template(view.source.text) or "command" in view.source.text
+    """Whether any text of the plan may be filled in: one with a template, also in a file of instructions, or a command,
+    whose names become some."""
+    return any(sign in view.source.text for sign in ("command", "file:")) or is_template(view.source.text)
 
 
 def texts_of(view: PlanView) -> Iterator[Text]:
@@ -157,6 +162,8 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.agent is not None:
             for text in templates(task.agent.prompt):
                 yield Text(here, "prompt", "before", text)
+            for text in templates([hook.text for hook in task.agent.calls]):
+                yield Text(here, "calls", "before", text)
         elif task.outputs or task.artifacts:
             held = task.loop is not None or bool(task.subplan)
             yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from planrunner.diagnostics import Diagnostic
@@ -28,7 +28,7 @@ def check_params(view: PlanView) -> Iterable[Diagnostic]:
     known = [param.name for param in view.plan.params]
     missing = set(known)
     read: set[str] = set()
-    for match in re.finditer(_READ, view.source.text):
+    for match in re.finditer(_READ, "\n".join([view.source.text, *_in_files(view)])):
         if match[3]:
             return
         name = match[1] or match[2]
@@ -42,6 +42,13 @@ def check_params(view: PlanView) -> Iterable[Diagnostic]:
     for param in view.plan.params:
         if param.name in missing and not _subtracted(param.name, read):
             yield Diagnostic("PLAN209", f"nothing reads the parameter `{param.name}`", param.span)
+
+
+def _in_files(view: PlanView) -> Iterator[str]:
+    """The texts of a plan that may stand in a file of instructions."""
+    if "file:" in view.source.text:
+        for task in every_task(view.plan.tasks):
+            yield from templates([task.agent.prompt] if task.agent is not None else task.inputs)
 
 
 def _read_by_commands(view: PlanView) -> set[str]:

@@ -194,7 +194,7 @@ def _call(story: Story, wanted: dict[str, Json], number: int) -> Call:
         tool,
         shown,
         task_sign(status),
-        took,
+        " · ".join(filter(None, (took, *_hooked(wanted)))),
         _clipped(lines, GIVEN),
         plain(refused) if task.failure in ("policy", "rejected", "expired") else "",
         state.specs[number].id,
@@ -204,7 +204,17 @@ def _call(story: Story, wanted: dict[str, Json], number: int) -> Call:
 def _not_made(refused: dict[str, Json]) -> Call:
     """A call that the model asked for and that did not become a task."""
     tool, why = (harmless(str(refused.get(name) or "")) for name in ("tool", "why"))
-    return Call(tool, "", task_sign("skipped"), "not made", "", plain(masked(why)), "")
+    hook = plain(masked(str(refused.get("hook") or "")))
+    meta = f"not made, by calls: {hook}" if hook else "not made"
+    return Call(tool, "", task_sign("skipped"), meta, "", plain(masked(why)), "")
+
+
+def _hooked(wanted: dict[str, Json]) -> Iterator[str]:
+    """What hooks of the plan say of a call that is made."""
+    if wanted.get("hook"):
+        yield plain(masked(f"put to a person by calls: {wanted['hook']}"))
+    for text in wanted.get("say") or ():
+        yield plain(masked(f"with its result the model is told: {text}"))
 
 
 def _clipped(text: str, most: int) -> str:

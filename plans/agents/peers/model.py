@@ -38,6 +38,7 @@ LOOKING = {
     "files_glob": {"patterns": ["*.md"]},
     "notes_read_notes": {},
     "count": {"ending": "md"},
+    "brief": {"prompt": "Which files are there?"},
     "memory_search": {"query": "plans"},
     "kb_search": {"query": "limits"},
     "ask": {"question": "How long may it take?"},
