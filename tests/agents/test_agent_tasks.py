@@ -515,3 +515,17 @@ def test_a_type_that_is_mistyped_is_named_alone(make: Make) -> None:
     )
     said = bench.call("lint", "plan.yaml", "--format", "concise").stdout
     assert "`strng` of `days[]` is not a type, did you mean `string`?" in said and said.count("error[") == 1, said
+
+
+@pytest.mark.parametrize("provider", ["openai-compatible", "ollama"])
+def test_arguments_that_are_no_json_are_told_as_that(make: Make, provider: str) -> None:
+    bench = make([[("files_read", '{"path": "a')], [("answer", "[1")], [("answer", {"ok": True})]], provider)
+    told = bench.run(PLAN + "    schema: {ok: bool}\n")
+    assert told["status"] == "completed", told
+    assert bench.model.heard[1].turns[-1] == (
+        "tool",
+        "The call was not made: its arguments are not JSON. Give them as one JSON object.",
+    ), "nor is it told to go on: why is said"
+    assert "it is not JSON" in bench.model.heard[2].said()
+    assert "INVALID_JSON" not in bench.model.heard[2].said()
+    assert "its arguments are not JSON" in bench.call("why", "last", "fix").stdout

@@ -196,3 +196,26 @@ def test_a_dry_run_and_tests_of_plans_take_it_as_one_task(make: Make) -> None:
     tested = bench.call("test", "plan.test.yaml")
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert not bench.model.heard
+
+
+def test_tasks_with_a_prompt_take_the_agent_of_the_defaults(make: Make) -> None:
+    bench = make(lambda heard: "Done.")
+    plan = """
+plan: p
+defaults: {agent: brief}
+agents: {brief: {system: You sum up.}, other: {system: You are another.}}
+tasks:
+  - {id: a, prompt: One.}
+  - {id: b, needs: [a], prompt: Two., agent: other}
+  - {id: c, needs: [b], subplan: [{id: x, prompt: Three.}]}
+  - {id: d, needs: [c], loop: {max: 1, tasks: [{id: x, prompt: Four.}]}}
+  - {id: e, needs: [d], foreach: [Five.], prompt: "{{ item }}"}
+  - {id: f, needs: [e], run: "true", timeout: 1m}
+"""
+    told = bench.run(plan)
+    assert told["status"] == "completed", told
+    assert [heard.last() for heard in bench.model.heard] == ["One.", "Two.", "Three.", "Four.", "Five."]
+    systems = [heard.turns[0][1] for heard in bench.model.heard]
+    assert systems == ["You sum up.", "You are another.", *["You sum up."] * 3]
+    bench.write("plan: p\ndefaults: {agent: breif}\nagents: {brief: {}}\ntasks: [{id: a, prompt: One.}]\n")
+    assert "did you mean `brief`?" in bench.call("lint", "plan.yaml").stdout

@@ -278,6 +278,8 @@ class _Talk:
     def _answer(self, reply: Reply, ends: list[ToolCall]) -> tuple[Json, list[str]]:
         if self._schema is None:
             return None, [] if reply.text.strip() else [EMPTY]
+        if ends and not ends[0].is_readable():
+            return None, ["/: it is not JSON"]
         if ends:
             return ends[0].arguments, faults(self._schema, ends[0].arguments)
         return read(self._schema, reply.text)

@@ -77,6 +77,8 @@ class Offers:
             return Refused(
                 f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
             )
+        if not call.is_readable():
+            return Refused("The call was not made: its arguments are not JSON. Give them as one JSON object.")
         if len(str(call.arguments)) > LARGEST_CALL:
             return Refused(f"The arguments are longer than {LARGEST_CALL:,} characters.")
         wrong = [] if offer.inner else faults(offer.wire.schema, call.arguments)  # that one its server looks at

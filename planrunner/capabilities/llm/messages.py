@@ -11,6 +11,9 @@ Json = Any
 
 ROLES = ("system", "user", "assistant", "tool")
 
+UNREADABLE = "unreadable"
+"""The name of the arguments of a call that are not a JSON object: the text as it came."""
+
 
 class ToolCall(NamedTuple):
     """A call that a model asks for."""
@@ -18,6 +21,10 @@ class ToolCall(NamedTuple):
     id: str
     name: str
     arguments: dict[str, Json]
+
+    def is_readable(self) -> bool:
+        """Whether the model gave a JSON object."""
+        return self.arguments.keys() != {UNREADABLE}
 
 
 class Message(NamedTuple):

@@ -33,7 +33,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from planrunner.capabilities.llm.messages import Asked, Message, Reply, ToolCall
+from planrunner.capabilities.llm.messages import UNREADABLE, Asked, Message, Reply, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
 from planrunner.capabilities.soundness import not_json
@@ -180,9 +180,10 @@ def _reply(response: ModelResponse) -> Reply:
 
 
 def _arguments(part: Any) -> dict[str, Json]:
-    """What the model wants a tool called with; text that is not JSON comes under the name `unreadable`."""
+    """What the model wants a tool called with; text that is no JSON object comes as ``UNREADABLE``."""
     try:
         arguments = dict(part.args_as_dict())
     except (ValueError, AssertionError):
-        return {"unreadable": str(part.args)}
-    return {"unreadable": str(part.args)} if not_json(arguments) else arguments
+        return {UNREADABLE: str(part.args)}
+    broken = arguments.keys() == {"INVALID_JSON"}  # what the library gives where it reads no object
+    return {UNREADABLE: str(part.args)} if broken or not_json(arguments) else arguments

@@ -302,6 +302,9 @@ def _finish_fanout(draft: Draft) -> None:
 def _finish_agent(draft: Draft) -> None:
     if "prompt" in draft.nodes:
         draft.nodes["prompt"] = instructions.whole(draft.low, draft.nodes["prompt"])
+        if "agent" not in draft.nodes and draft.low.agent is not None:
+            draft.nodes["agent"] = draft.low.agent
+            draft.spans.append(("agent", draft.span("prompt")))
     if not branches.KEYS.isdisjoint(draft.nodes):
         branches.spread(draft)
     if "agent" in draft.nodes:
@@ -497,6 +500,7 @@ def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:
     draft = Draft(low, {})
     draft.read(node.entries)
     _finish_times(draft)
+    low.agent = draft.nodes.get("agent")
     if draft.notes:
         draft.fields["notes"] = draft.notes
     draft.fields.pop("needs", None)  # what a task waits for is its own; the schema has refused it here

@@ -161,7 +161,7 @@ class Toolbox:
             return None
         prompt = Param("prompt", "string", required=True)
         inner = self._low.scope(frozenset({_WORK}))
-        inner.params, inner.agents, inner.inside = (prompt,), around, True
+        inner.params, inner.agents, inner.agent, inner.inside = (prompt,), around, None, True
         said = {"id": _WORK, "agent": tool.agent, "prompt": "{{ params.prompt }}"}
         task = lower(inner, values.tree_at(said, self._place), handed)
         self._check_hooks(tool, task)

@@ -40,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "budgets", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("agents", "declared", "hired", "inside", "params", "reached", "reflections", "roster", "worded"),
+        *("agent", "agents", "declared", "hired", "inside", "params", "reached", "reflections", "roster", "worded"),
     )
 
     def __init__(
@@ -57,6 +57,8 @@ class Lowering:
         self.params: tuple[Param, ...] = ()
         self.roster: Roster | None = None
         """The agents and tools of the project; None where they are not known."""
+        self.agent: Node | None = None
+        """The agent of tasks that have a prompt and name none."""
         self.agents: tuple[str, ...] = ()
         """The agents around, each a tool of the one before it."""
         self.declared: dict[str, Mapping] = {}
@@ -88,7 +90,7 @@ class Lowering:
         inner = Lowering(self.findings, ids, self.links, self.names | names)
         inner.params, inner.capabilities, inner.roster = self.params, self.capabilities, self.roster
         inner.inputs, inner.reached, inner.worded = self.inputs, self.reached, self.worded
-        inner.budgets, inner.agents = self.budgets, self.agents
+        inner.budgets, inner.agent, inner.agents = self.budgets, self.agent, self.agents
         inner.declared, inner.hired = self.declared, self.hired
         return inner
 
