@@ -6,7 +6,7 @@ attempt (a criterion is in plain words). It is requested, examined, opened and d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -537,7 +537,12 @@ _WRITTEN: dict[str, Callable[[Json], str]] = {
 
 def answered(gate: GateState, fields: dict[str, Json]) -> str:
     """``answered amount=$10 and left note open``: values as the form would take them."""
-    kinds = {str(field["name"]): str(field.get("type", "any")) for field in gate.request.get("form", ())}
+    return filled_in(gate.request.get("form", ()), fields)
+
+
+def filled_in(form: Sequence[Mapping[str, Json]], fields: Mapping[str, Json]) -> str:
+    """The same of a form."""
+    kinds = {str(field["name"]): str(field.get("type", "any")) for field in form}
     given = [f"{name}={_text(kinds.get(name, 'any'), value)}" for name, value in fields.items() if value is not None]
     left = [name for name, value in fields.items() if value is None]
     parts = [f"answered {', '.join(given)}" if given else "", f"left {', '.join(left)} open" if left else ""]

@@ -14,6 +14,7 @@ from planrunner.machine.events import (
     Event,
     GateDecided,
     GateOpened,
+    GateRequested,
     GateVoted,
     PolicyChanged,
     RevisionDeclined,
@@ -26,6 +27,7 @@ from planrunner.machine.events import (
     StopRequested,
     TasksReset,
 )
+from planrunner.machine.gates import filled_in
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.status import rfc3339
 
@@ -36,7 +38,7 @@ class Decision(NamedTuple):
     """One decision. ``at`` is seconds since 1970, ``kind`` a short code (vote, gate, doubt, budget, stop, reset,
     revise, reopen, rollback, policy, trust, sandbox, fork); ``task`` is empty for the whole run. ``said`` is a clause
     without its subject, such as ``approved``; ``ask`` is the question of a gate and ``shown`` the digest of what was
-    decided on."""
+    decided on. ``answers`` are the ``fields`` of a form as it would take them."""
 
     seq: int
     at: float
@@ -49,6 +51,7 @@ class Decision(NamedTuple):
     ask: str = ""
     shown: str = ""
     fields: dict[str, Json] = EMPTY
+    answers: str = ""
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -60,17 +63,21 @@ def decisions(entries: Iterable[Entry]) -> list[Decision]:
     """The decisions in a record, in its order. What planrunner decided alone is not among them, except a gate that
     ended without a person: by checks, or since its time was over."""
     asked: dict[tuple[str, int], str] = {}
+    forms: dict[tuple[str, int], Json] = {}
     listed: list[Decision] = []
     for seq, at, event, _ in entries:
         if isinstance(event, GateOpened):
             asked[event.task, event.visit] = event.ask
+        elif isinstance(event, GateRequested):
+            forms[event.task, event.visit] = event.request.get("form", ())
         elif isinstance(event, (RunStarted, RunResumed)):
             listed += [Decision(seq, at, by, kind, "", said) for kind, by, said in _allowed(event)]
         elif (made := _decision(event)) is not None:
             by, kind, task, said, reason = made
             one = Decision(seq, at, by, kind, task, said, reason, getattr(event, "visit", 0))
             if isinstance(event, GateVoted):
-                one = one._replace(shown=event.shown, fields=event.fields)
+                answers = filled_in(forms.get((task, one.visit), ()), event.fields)
+                one = one._replace(shown=event.shown, fields=event.fields, answers=answers)
             listed.append(one._replace(ask=asked.get((task, one.visit), "")))
     return listed
 

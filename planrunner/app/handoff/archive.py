@@ -226,8 +226,8 @@ def _decisions_text(listed: list[Decision]) -> str:
     lines += ["| when | event | about | decision | for what |", "|---|---|---|---|---|"]
     for one in listed:
         shown = f"`{one.shown[:23]}`" if one.shown else ""
-        fields = "".join(f" {name}={value!r}" for name, value in one.fields.items())
-        said = spoken(f"{decision_text(one)}{fields}").replace("\n", " ")
+        answers = f", {one.answers}" if one.answers else ""
+        said = spoken(f"{decision_text(one)}{answers}").replace("\n", " ")
         lines.append(f"| {rfc3339(one.at)} | {one.seq} | {plain(one.task or 'the run')} | {said} | {shown} |")
     return "\n".join(lines) + "\n"
 

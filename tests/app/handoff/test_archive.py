@@ -255,3 +255,15 @@ tasks:
     assert "`each[1]` failed, and `each` completed all the same." in factors
     assert "`rounds#1/try` failed, and `rounds` completed all the same." in factors
     assert not any("replaced" in text for text in factors)
+
+
+def test_the_answers_of_a_form_are_written_with_their_units(made):
+    form = "form: {most: {type: money, required: true}, until: {type: duration, default: 1h}}"
+    run = made.run(f"plan: asks\ntasks: [{{id: ask, gate: approval, ask: how much, {form}}}]\n")
+    (voted,) = vote(run, "ask", {"verdict": "approve", "fields": {"most": "$70"}}, made.state)
+    assert voted.steered.answer.applied, voted.steered.answer
+    resume(run, (), made.state, Silent())
+    done = archive(run, made.state, str(made.folder / "out"))
+    assert "answered most=$70, until=1h" in _text(done, "decisions.md")
+    (decision,) = json.loads(_text(done, "decisions.json"))
+    assert decision["fields"] == {"most": 70.0, "until": 3600.0}
