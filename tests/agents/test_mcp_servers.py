@@ -159,6 +159,35 @@ def _holds(path: Path, marker: bytes) -> bool:
         return False
 
 
+DEEP = """
+import json, sys
+many = int(sys.argv[1])
+schema = '{"type":"object","properties":{"a":' * many + '{}' + '}}' * many
+answers = {
+    "initialize": '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}',
+    "tools/list": '{"tools":[{"name":"deep","inputSchema":' + schema + '}]}',
+    "tools/call": '{"content":[],"structuredContent":{"a":' + '[' * 10000 + ']' * 10000 + '}}',
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    known = answers.get(asked.get("method"))
+    if "id" in asked:
+        said = f'"result":{known}' if known else '"error":{"code":-32601,"message":"no"}'
+        print('{"jsonrpc":"2.0","id":%d,%s}' % (asked["id"], said), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("levels", "name"), [(900, "mcp.tools"), (2, "mcp.call")])
+def test_an_answer_that_is_nested_too_deeply_fails_its_call_at_once(tmp_path: Path, levels: int, name: str) -> None:
+    (tmp_path / "deep.py").write_text(DEEP)
+    settings = {"tools": {"notes": {"mcp": [sys.executable, "deep.py", str(levels)]}}}
+    given = {"server": "notes", **({"tool": "deep"} if name == "mcp.call" else {})}
+    ended = once(tmp_path, name, given, settings)
+    assert ended.failure == "logic", ended
+    assert "the server `notes` sent an answer that cannot be read: " in ended.message, ended
+    assert "recursion" in ended.message and "bytes)" in ended.message
+
+
 def test_a_server_that_ends_during_a_call_fails_it_and_is_started_again(tmp_path: Path) -> None:
     die = {"id": "a", "uses": "mcp.call", "with": {"server": "notes", "tool": "die"}, "allow_failure": True}
     act = project(tmp_path, die, ("b", "keep", {"name": "n", "text": "x"}))

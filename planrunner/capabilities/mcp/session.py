@@ -17,7 +17,7 @@ from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client, refusal
 from planrunner.capabilities.mcp.servers import LARGEST, Start, line
-from planrunner.capabilities.mcp.stdio import Program
+from planrunner.capabilities.mcp.stdio import UNREADABLE, Program
 
 Json = Any
 
@@ -88,6 +88,10 @@ class Session:
         try:
             yield
         except MCPError as error:
+            if error.code == UNREADABLE:
+                raise Failure(
+                    f"the server `{name}` sent an answer that cannot be read: {line(error.message)}"
+                ) from None
             if error.code != CONNECTION_CLOSED and self.status != _NO_SESSION:
                 raise Failure(f"the server `{name}` refused: {line(error.message)}") from None
         except (RuntimeError, ValueError) as error:  # of the library, and of the models behind it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,10 +14,12 @@ import anyio
 import anyio.lowlevel
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from planrunner.capabilities.contract import Enclosed, Failure
 from planrunner.capabilities.http.client import SLICE
 from planrunner.capabilities.mcp.servers import LARGEST
+from planrunner.jsontext import read_json
 
 GRACE = 1.0
 """Seconds that a server has to end once its standard input is closed, and again after TERM."""
@@ -175,9 +178,26 @@ async def _read(descriptor: int) -> bytes:
             return b""
 
 
+UNREADABLE = -32_700
+"""The code of an answer in place of one that cannot be read, so that its call ends with it."""
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")')
+_ENDS = 400
+"""Bytes at either end of a line in which its id is looked for."""
+
+
 def _message(line: bytearray) -> SessionMessage | Exception:
-    """A line as the client takes it; one that is not a message of the protocol is passed over there."""
+    """A line as the client takes it; one that is not a message of the protocol is passed over there. An answer that
+    cannot be read, such as one that is nested too deeply, is told to who waits for it."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(bytes(line), by_name=False))
-    except ValueError as error:
-        return error
+    except ValidationError as error:
+        number = _ID.search(line[:_ENDS]) or _ID.search(line[-_ENDS:])
+        if number is None or not line.lstrip().startswith(b"{") or b'"method"' in line[:_ENDS]:
+            return error
+        why = error.errors(include_url=False, include_input=False)[0]["msg"]
+        told = {"code": UNREADABLE, "message": f"{why} ({len(line):,} bytes)"}
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_python(
+                {"jsonrpc": "2.0", "id": read_json(number[1].decode()), "error": told}
+            )
+        )
