@@ -78,6 +78,19 @@ def test_a_reader_gets_every_event_once_also_where_it_reads_on(served: Served) -
     assert [event.data for event in (*first, *rest)] == [json.loads(line) for line in kept]
 
 
+def test_events_of_a_run_in_the_queue_come_once_it_begins(served: Served) -> None:
+    served.post(f"{served.api}/queue/pause", {})
+    try:
+        run, gone = served.start("plans/quick.yaml"), served.start("plans/quick.yaml")
+        assert served.post(f"{served.api}/queue/{gone}/cancel", {}).status == 200
+        assert served.get(f"{served.api}/runs/{gone}/events/stream").status == 404
+        with streamed(served, f"{served.api}/runs/{run}/events/stream") as events:
+            served.post(f"{served.api}/queue/resume", {})
+            assert [event.data["seq"] for event in _until_the_end(events)][:2] == [1, 2]
+    finally:
+        served.post(f"{served.api}/queue/resume", {})
+
+
 def test_what_a_task_writes_is_read_while_it_runs(served: Served) -> None:
     (served.folder / "go").unlink(missing_ok=True)
     run = served.start("plans/waits.yaml")

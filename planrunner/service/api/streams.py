@@ -22,6 +22,8 @@ from fastapi.responses import StreamingResponse
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import Log, Look, logs, look, read_log
+from planrunner.app.queue.items import OPEN
+from planrunner.app.queue.unbegun import unbegun
 from planrunner.errors import NotFound
 from planrunner.journal.stores import open_journal
 from planrunner.service.api.answers import Name, api_router
@@ -127,10 +129,11 @@ async def stream_events(
     visitor: HereVisitor, project: HereProject, follower: HereFollower, run: Name, after: After
 ) -> StreamingResponse:
     """Stream the events of a run from the beginning, or after `Last-Event-ID`, as they become durable. The id of each
-    is its number, its data the entry."""
-    known = follower.summaries.last_seq(run) > 0
-    found = run if known else await asyncio.to_thread(_run_id, project, run)
-    return _streaming(_entries(follower, found, after))
+    is its number, its data the entry. For a run in the queue it waits until the run begins."""
+    if follower.summaries.last_seq(run) > 0:
+        return _streaming(_entries(follower, run, after))
+    found, has_begun = await asyncio.to_thread(_run_id, project, run)
+    return _streaming(_entries(follower, found, after, has_begun))
 
 
 @router.get("/changes", response_class=StreamingResponse, responses=_EVENTS)
@@ -159,8 +162,16 @@ def _streaming(events: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-async def _entries(follower: Follower, run: str, after: int) -> AsyncIterator[str]:
+async def _entries(follower: Follower, run: str, after: int, has_begun: bool = True) -> AsyncIterator[str]:
     yield _OPENING
+    while not has_begun:
+        try:
+            async with asyncio.timeout(SILENCE):
+                if not await follower.beyond(run, 0):
+                    return
+            has_begun = True
+        except TimeoutError:
+            yield _EMPTY
     while True:
         piece = _pieces.kept(follower, run, after)
         if piece is None:
@@ -246,7 +257,13 @@ def _piece(log: Log, after: int) -> bytes:
     return next(iter(read_log(log, after)), b"")
 
 
-def _run_id(project: Project, run: str) -> str:
-    """The whole id of a run. Raises NotFound."""
-    with closing(open_journal(project.state, readonly=True)) as journal:
-        return journal.find_run(run)
+def _run_id(project: Project, run: str) -> tuple[str, bool]:
+    """The whole id of a run, and whether it has begun. Raises NotFound, also for one that left the queue without."""
+    try:
+        with closing(open_journal(project.state, readonly=True)) as journal:
+            return journal.find_run(run), True
+    except NotFound as missing:
+        item = unbegun(run, project.state, missing)
+        if item.status not in OPEN:
+            raise
+        return item.run, False
