@@ -93,6 +93,7 @@ def foreign_error(state: str, why: str) -> RecordMismatch:
             f"if it is yours, made with another HOME: name its key in {KEY_VARIABLE}; else move it away; "
             "or look through it, then take it as it is with ",
             NextStep("audit accept", "--because", "WHY"),
+            "; one of your own has the HOME or XDG_DATA_HOME of its first run",
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -124,6 +125,8 @@ def meant_key(name: str, known: tuple[str, ...], owner: Mapping) -> str | None:
     without one is its ``plan``."""
     if name in ("name", "id") and "plan" in known and "title" in known and owner.get("plan") is None:
         return "plan"
+    if name == "name" and "id" in known and "plan" not in known and owner.get("id") is None:
+        return "id"
     meant = _MEANT.get(name, "")
     return meant if meant in known else nearest(name, known)
 
@@ -172,7 +175,14 @@ def missing(title: str, node: Node, name: str) -> Diagnostic:
     help_ = {"id": "give it an `id`, by which others refer to it", "plan": "begin the file with `plan: <name>`"}.get(
         name, ""
     )
-    return Diagnostic("PLAN004", f"{title} needs the key `{name}`", _head(node), help=help_)
+    fix, key = None, node.key("name") if name == "id" and isinstance(node, Mapping) else None
+    value = node.get("name") if isinstance(node, Mapping) else None
+    if key is not None and isinstance(value, Scalar) and re.fullmatch(_ID, str(value.value)):  # as in other tools
+        fix = Fix("rename `name` to `id`", (Edit(key.span, "id" if key.style == "" else _quoted("id", key.style)),))
+    return Diagnostic("PLAN004", f"{title} needs the key `{name}`", _head(node), help=help_, fix=fix)
+
+
+_ID = r"[A-Za-z_][A-Za-z0-9_-]*"
 
 
 def wrong_type(name: str, node: Node, types: tuple[str, ...]) -> Diagnostic:

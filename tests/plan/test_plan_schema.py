@@ -279,6 +279,20 @@ def test_a_name_beside_the_plan_key_is_a_title() -> None:
     assert finding.message == "the plan has no key `name`, did you mean `title`?"
 
 
+@pytest.mark.parametrize(
+    ("tasks", "wrong"),
+    [
+        ("  - {name: build, run: make}\n", "a task needs the key `id`"),
+        ("  - {id: g, gate: decision, ask: q, options: [{name: ok}, {id: bad}]}\n", "an option has no key `name`, did"),
+    ],
+)
+def test_what_other_tools_call_a_name_is_an_id(tasks: str, wrong: str) -> None:
+    source = Source(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{tasks}", "p.yaml", "yaml")
+    finding = load(source, Registry()).findings[0]
+    assert finding.message.startswith(wrong)
+    assert finding.fix is not None and finding.fix.title == "rename `name` to `id`"
+
+
 def test_no_fix_is_offered_that_would_make_a_key_stand_twice() -> None:
     (finding,) = found("plan: p\ntasks:\n  - {id: a, uses: noop, timeuot: 5m, timeout: 1m}\n")
     assert "did you mean `timeout`?" in finding.message and finding.fix is None

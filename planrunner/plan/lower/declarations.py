@@ -424,7 +424,7 @@ def _report_alike(low: Lowering, options: tuple[Option, ...]) -> None:
     first: dict[str, Option] = {}
     for option in options:
         other = first.setdefault(option.name, option)
-        if other is not option:
+        if other is not option and option.name:
             label = Label(other.span, "the other one is here")
             low.report("PLAN006", f"two options are called `{option.name}`", option.span, "give each an id", label)
 

@@ -51,7 +51,11 @@ def _is_written(view: PlanView, span: object, label: str) -> bool:
 def check_options(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(view.plan.tasks):
         gate = task.gate
-        if gate is None or view.graph.dependents[here] or any(each.each is not None for each in gate.options):
+        if (
+            gate is None
+            or view.graph.dependents[here]
+            or any(each.each is not None or not each.name for each in gate.options)
+        ):
             continue
         ways = {option.target for option in gate.options if option.target}
         idle = [option for option in gate.options if not option.target]
