@@ -348,8 +348,25 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
     record.update(result_of(state, task_state))
     if task_state.outcome is not None:
         record.update(attempt_record(task_state))
+        if state.edition > 9 and task_state.failure:
+            record["message"] = bare_message(state, task_state)
     return record
 
+
+def bare_message(state: State, task_state: TaskState) -> str:
+    """What a failure says itself: of a task that failed because one inside it did, the words of that one."""
+    said = task_state.outcome.message if task_state.outcome is not None else ""
+    if task_state.inner is None:
+        return said
+    for number in task_state.inner.failures[:_FIRST]:
+        own = bare_message(state, state.tasks[number])
+        if own and said.endswith(own):
+            return own
+    return said
+
+
+_FIRST = 20
+"""So many failures inside a task are looked at for the one that its message names."""
 
 _NOT_RUN = frozenset({"skipped", "omitted", "cancelled"})
 """Statuses of tasks that give no outputs."""
@@ -566,7 +583,7 @@ class _Run(dict[str, "Json"]):
 def _failed(state: State, number: int) -> dict[str, Json]:
     """A failure that stands, as expressions read it."""
     task_state = state.tasks[number]
-    message = task_state.outcome.message if task_state.outcome is not None else ""
+    message = bare_message(state, task_state)
     return {
         "task": state.specs[number].id,
         "class": task_state.failure or "logic",

@@ -37,11 +37,12 @@ def listing(name: str, records: Iterable[Json], **more: Json) -> dict[str, Json]
 def error_document(
     message: str, hint: str, code: int, steps: Iterable[NextStep] = (), findings: list[dict[str, Json]] | None = None
 ) -> dict[str, Json]:
-    """What a failed call prints; ``next`` has the commands of the hint as data, ``findings`` are those of an invalid
-    plan."""
+    """What a call prints that could not be carried out: its ``status`` is ``error``; ``next`` has the commands of the
+    hint as data, ``findings`` are those of an invalid plan."""
     commands = [{"command": step.command, "arguments": [*step.arguments]} for step in steps]
     error = {"message": message, "hint": hint, "next": commands, "exit_code": code}
-    return {"format": FORMAT, "error": error if findings is None else {**error, "findings": findings}}
+    error = error if findings is None else {**error, "findings": findings}
+    return {"format": FORMAT, "status": "error", "error": error}
 
 
 def document_schema(*fields: str) -> dict[str, Json]:

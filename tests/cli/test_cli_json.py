@@ -78,8 +78,9 @@ def test_each_attempt_tells_its_class_of_failure_and_its_times(run, plan):
 def test_under_json_an_error_is_an_object_too(run, plan, words, code):
     plan("plan: p\ntasks: [{id: a, run: 'true', need: [b]}]\n", "bad.yaml")
     done = run(*words, "--json")
-    error = fits(done.out)["error"]
-    assert (done.code, error["exit_code"]) == (code, code)
+    document = fits(done.out)
+    error = document["error"]
+    assert (document["status"], done.code, error["exit_code"]) == ("error", code, code)
     assert f"error: {error['message']}" in done.err
     assert ("PLAN003" in {each["code"] for each in error.get("findings", ())}) is (code == 5)
 

@@ -10,7 +10,7 @@ from workbench import plan
 
 from planrunner.app.proof.lives import START
 from planrunner.machine.events import AttemptStarted, Outcome
-from planrunner.machine.scope import utc, uuid
+from planrunner.machine.scope import task_record, utc, uuid
 
 
 def outputs(ran: Rehearsal, number: int = 0) -> Any:
@@ -83,6 +83,31 @@ def test_a_handler_reads_the_bare_message_of_the_failure() -> None:
     then = {"id": "say", "uses": "noop", "with": {"value": "{{ tasks.a.message }}"}, "expect": ["outputs.value == 'x'"]}
     ran = rehearse(plan(first, then), {"a": [Outcome("logic", "it broke")], "say": [Outcome(outputs={"value": "x"})]})
     assert ran.statuses()["say"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("holder", "failing"),
+    [
+        ({"subplan": [{"id": "x", "run": "x"}]}, "a/x"),
+        ({"foreach": [1, 2], "run": "x"}, "a[1]"),
+        ({"foreach": [1], "subplan": [{"id": "x", "run": "x"}]}, "a[0]/x"),
+        ({"loop": {"max": 2, "until": "loop.round == 2", "tasks": [{"id": "x", "run": "x"}]}}, "a#1/x"),
+        ({"subplan": [{"id": "y", "loop": {"max": 1, "tasks": [{"id": "x", "run": "x"}]}}]}, "a/y#1/x"),
+        ({"subplan": "part"}, "a/x"),
+    ],
+)
+def test_what_failed_inside_a_task_gives_it_its_bare_message(holder: dict[str, Any], failing: str) -> None:
+    part = {"tasks": [{"id": "x", "run": "x"}]}
+    ran = rehearse(plan({"id": "a", **holder}, subplans={"part": part}), {failing: [Outcome("logic", "it broke")]})
+    record = task_record(ran.state, 0)
+    assert (record["status"], record["message"]) == ("failed", "it broke")
+    assert record["reason"].endswith("it broke") and record["reason"] != "it broke"
+
+
+def test_a_task_that_fails_by_itself_says_why_whatever_failed_inside() -> None:
+    loop = {"max": 1, "until": "tasks.x.ok", "tasks": [{"id": "x", "run": "x"}]}
+    ran = rehearse(plan({"id": "a", "loop": loop}), {"a#1/x": [Outcome("logic", "it broke")]})
+    assert "is still false after 1 round" in task_record(ran.state, 0)["message"]
 
 
 def test_the_run_names_its_directory_and_project() -> None:

@@ -34,7 +34,7 @@ class Type(NamedTuple):
     what: str = ""
     code: str = "PLAN201"
     without: Mapping[str, str] = EMPTY
-    """Names that a map does not have though they look as if it had, each with what is meant."""
+    """Names that a map or an object does not have though they look as if it had, each with what is meant."""
     counts: Literal["", "time", "size"] = ""
     """Of a number: the quantity of which it counts the seconds or bytes, which it can be compared with."""
     late: bool = False
@@ -210,6 +210,8 @@ class Checker:
             found = container.fields.get(name)
             if found is None:
                 what = container.what or f"`{show(tree[3])}`"
+                if help_ := container.without.get(name, ""):
+                    return self.report(container.code, f"{what} has no `{name}`", tree, help_, _name_start(tree, name))
                 return self.unknown(
                     container.code, f"{what} has no {_noun(container)}`{name}`", tree, name, container.fields
                 )

@@ -52,7 +52,7 @@ _FAILURE = object_of({"task": STRING, "class": STRING, "message": STRING}, "a fa
 _RUN = object_of({
     "id": STRING, "seed": NUMBER, "status": STRING, "dir": STRING, "project": STRING,
     "duration": TIME, "failures": list_of(_FAILURE),
-})  # fmt: skip
+})._replace(without={"name": "a run has an `id`; the name of its plan is `plan.name`"})  # fmt: skip
 _RETRY = object_of({"reason": STRING, "failure": STRING, "exit_code": ANY}, "`retry`")
 OF_ATTEMPTS: Mapping[str, Type] = {"attempt": NUMBER, "now": STRING, "uuid": STRING, "retry": _RETRY}
 """Names of the attempt that is under way or, before it, of the one that is to begin."""

@@ -59,3 +59,8 @@ def test_what_run_has_is_typed() -> None:
     assert found("true", "run.duration > 5m and run.failures[0].class == 'logic' and plan.name == 'p'") == []
     assert found("true", "run.duration > 5MB")[0][0] == "PLAN205"
     assert found("true", "run.failures[0].clas == 'logic'")[0][0] == "PLAN201"
+
+
+def test_the_name_of_a_run_is_that_of_its_plan() -> None:
+    ((code, message, help_),) = found("true", "run.name == 'p'")
+    assert (code, message) == ("PLAN201", "`run` has no `name`") and "`plan.name`" in help_
