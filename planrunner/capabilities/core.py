@@ -110,9 +110,7 @@ def shell(context: Context) -> Spawn:
         env["PLANRUNNER_OUTPUT"] = output
 
     def finish(ended: Exit) -> Outcome:
-        failure, message = classify(ended, bool(context.call.arguments))
-        if failure == "transient" and ended.code == _TRY_AGAIN and _accepted(call.task, ended.code):
-            failure = "logic"
+        failure, message = of_task(call.task, ended, bool(call.arguments))
         outputs: dict[str, Json] = {}
         gives = not failure or (failure == "logic" and ended.code > 0 and reads_exit_code(call.task))
         try:
@@ -132,6 +130,14 @@ def shell(context: Context) -> Spawn:
     given = call.stdin.encode("utf-8", "surrogatepass")
     keep = OUTPUT_LIMIT if call.task.stdout else 65536
     return Spawn(arguments, env, call.directory, given, finish=finish, keep=keep)
+
+
+def of_task(task: Task, ended: Exit, direct: bool) -> tuple[str, str]:
+    """As ``classify``, for the program of a task, whose criteria may name 75 as good."""
+    failure, message = classify(ended, direct)
+    if failure == "transient" and ended.code == _TRY_AGAIN and _accepted(task, ended.code):
+        failure = "logic"
+    return failure, message
 
 
 def _accepted(task: Task, code: int) -> bool:

@@ -10,6 +10,7 @@ from planrunner.app.proof.coverage import Case, Crash, Expectation
 from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.names import asks, demands, known, matches, paths, written
 from planrunner.app.proof.world import NO_DIGEST, Reply, World
+from planrunner.capabilities.outputs import usage_of
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.machine.events import EVENTS
 from planrunner.plan.expressions.check import Type, check_condition
@@ -439,7 +440,7 @@ def reply_of(said: Json) -> Reply:
         said.get("failure", ""),
         said.get("message", ""),
         parse_duration(takes) if takes is not None else None,
-        said.get("usage", {}),
+        usage_of(said.get("usage", {})).amounts,
         tuple(_artifact(name, value) for name, value in said.get("artifacts", {}).items()),
         bool(said.get("done", not (said.get("failure") or said.get("exit_code")))),
     )

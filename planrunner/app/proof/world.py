@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.names import best, matches, walk, written
 from planrunner.app.proof.reads import Shape, fitting
 from planrunner.capabilities.contract import Call, Exit, Failure
-from planrunner.capabilities.core import classify
+from planrunner.capabilities.core import of_task
 from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.effects import Examine
@@ -21,7 +21,7 @@ from planrunner.machine.scope import facts_of, facts_read
 from planrunner.machine.state import GateState, State
 from planrunner.plan.agents import PLANNING
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
-from planrunner.plan.tasks import inner, is_container
+from planrunner.plan.tasks import inner, is_container, reads_exit_code
 from planrunner.plugins.registry import Registry
 
 Json = Any
@@ -118,11 +118,11 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         failure, said = _classified(call, code, reply)
         message = message or said
     outputs: dict[str, Json] = {}
-    if not failure:
+    if not failure or (failure == "logic" and code and reads_exit_code(call.task)):  # the criteria may accept the code
         try:
             outputs = _outputs(world, call, reply)
         except Failure as fault:
-            failure, message = fault.failure, str(fault)
+            failure, message = failure or fault.failure, message or str(fault)
     elif reply.outputs:
         outputs = dict(reply.outputs)
     if failure and not message:
@@ -152,7 +152,7 @@ def _takes(world: World, call: Call, reply: Reply) -> float:
 
 
 def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
-    return classify(Exit(code, 0.0, reply.stdout, reply.stderr), bool(call.arguments))
+    return of_task(call.task, Exit(code, 0.0, reply.stdout, reply.stderr), bool(call.arguments))
 
 
 def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:

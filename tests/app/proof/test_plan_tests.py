@@ -170,6 +170,25 @@ def test_a_mock_says_what_an_attempt_uses(write: Write) -> None:
     assert ended[0].outcome.usage == {"cost": 0.5, "tokens": 70}
 
 
+def test_money_in_a_mock_counts_against_a_budget(write: Write, data: Data) -> None:
+    plan = "plan: p\nbudgets: {cost: $1}\ntasks: [{id: a, run: x, timeout: 1m, budgets: {cost: $1}}, {id: b, needs: [a], run: x, timeout: 1m}]\n"
+    write("p.yaml", plan)
+    case = "{name: a, mocks: {a: {usage: {cost: COST}}}, expect: {status: STATUS}}"
+    for cost, status in (("$0.5", "completed"), ("$2.50", "failed")):
+        text = case.replace("COST", cost).replace("STATUS", status)
+        _, found = data("test", write("p.test.yaml", f"plan: p.yaml\ncases: [{text}]\n"))
+        assert found["cases"][0]["passed"], (cost, found["cases"][0])
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "completed"), (75, "completed"), (4, "failed")])
+def test_a_mocked_exit_code_that_is_good_completes_its_task(write: Write, data: Data, code: int, status: str) -> None:
+    task = "{id: a, run: x, timeout: 1m, ok_codes: [0, 3, 75], stdout: text, outputs: {said: string}}"
+    write("p.yaml", f"plan: p\ntasks: [{task}]\noutputs: {{said: '{{{{ default(tasks.a.outputs.said, 1) }}}}'}}\n")
+    case = f"{{name: a, mocks: {{a: {{exit_code: {code}, stdout: hi}}}}, expect: {{tasks: {{a: {status}}}}}}}"
+    _, found = data("test", write("p.test.yaml", f"plan: p.yaml\ncases: [{case}]\n"))
+    assert found["cases"][0]["passed"], found["cases"][0]
+
+
 def test_a_strict_case_lets_what_it_does_not_name_fail(one: Callable[[str], dict[str, Any]]) -> None:
     result = one("strict: true\nexpect: {status: failed, tasks: {build: {failure: unmocked}}}")
     assert result["passed"], result
@@ -251,6 +270,9 @@ BAD = [
     ("cases:\n  - {name: a, params: {stage: moon}}", "PLAN006", "takes one of test, prod", "moon"),
     ("cases:\n  - {name: a, mocks: {build: {outputs: {versio: 1}}}}", "PLAN202", "did you mean `version`?", "versio"),
     ("cases:\n  - {name: a, mocks: {build: {stdot: x}}}", "PLAN003", "did you mean `stdout`?", "stdot"),
+    ("cases:\n  - {name: a, mocks: {build: {usage: {cots: 1}}}}", "PLAN003", "did you mean `cost`?", "cots"),
+    ("cases:\n  - {name: a, mocks: {build: {usage: {tokens: -7}}}}", "PLAN006", "must be at least 0", "-7"),
+    ("cases:\n  - {name: a, mocks: {build: {usage: {cost: much}}}}", "PLAN006", "money is written like", "much"),
     ("cases:\n  - {name: a, mocks: {build: {takes: 5}}}", "PLAN005", "must be text", "5"),
     ("cases:\n  - {name: a, mocks: {build: perhaps}}", "PLAN006", "cannot be `perhaps`", "perhaps"),
     ("cases:\n  - {name: a, expect: {status: done}}", "PLAN006", "not `done`", "done"),
