@@ -300,6 +300,7 @@ class Supervisor:
         try:
             inherited = self.programs.environment if launch.inherited is None else launch.inherited
             env = {**inherited, **launch.spawn.env, **launch.markers}
+            process.started = time.monotonic()  # a short program is over before its start has returned
             process.pid = self.programs.spawn(launch.spawn, env, out_write, err_write)
             process.pidfd = _open_pidfd(process.pid)
         except BaseException:
@@ -321,7 +322,7 @@ class Supervisor:
                 pass  # the code that needs them reports it
 
     def _watch(self, process: Process) -> None:
-        process.started, process.began = time.monotonic(), uptime()
+        process.began = uptime()
         self.running[process.pid] = process
         self._first = self._first or process.pid
         self._poller.watch(process.pidfd, partial(self._ended, process))

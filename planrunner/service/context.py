@@ -191,4 +191,5 @@ def frame(project: Project | None, visitor: Visitor, here: str, *scripts: str) -
     name = project.name if project is not None else ""
     base = f"/{name}" if name else ""
     signed = bool(visitor.token)
-    return Frame(name, base, here, who=who.name, roles=who.roles, scripts=scripts, token=visitor.form, session=signed)
+    shown = Frame(name, base, here, who=who.name, roles=who.roles, scripts=scripts, token=visitor.form, session=signed)
+    return shown._replace(may_run="run" in visitor.scopes)

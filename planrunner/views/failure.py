@@ -199,7 +199,7 @@ def _consequence(state: State, number: int) -> str:
     parts = [f"{label(state, at)} {status_word(state.tasks[at].status)}" for at in (*handlers, *fell)]
     idle = set().union(*(_idle(state, at) for at in (number, *fell))) - set(handlers)
     if idle:
-        parts.append(f"{len(idle)} not started")
+        parts.append(f"{len(idle)} not run")
     return ", ".join(parts)
 
 

@@ -35,4 +35,4 @@ def _text(name: str, value: Json) -> str:
         return duration_text(value)
     if name.endswith("_dollars"):
         return f"${value:.4f}"
-    return f"{value:,.10g}"
+    return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"

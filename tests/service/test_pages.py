@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import http.client
 import re
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import commands
@@ -237,3 +238,87 @@ def test_a_decided_run_that_no_worker_continues_says_to_resume_it(served: Served
     commands.run("approve", run, "sign", "--as", "bo", folder=served.folder, env=served.environment)
     awaited(lambda: "Open the run and resume it" in words(page(served, f"inbox/{run}/sign")))
     assert "slot is free" not in words(page(served, "runs"))
+
+
+def begun(served: Served, name: str, text: str) -> str:
+    """A run of a plan that is written first, once it stands still or is over."""
+    (served.folder / "plans" / f"{name}.yaml").write_text(f"plan: {name}\ndefaults: {{timeout: 1m}}\ntasks:\n{text}")
+    run = served.start(f"plans/{name}.yaml")
+    served.settled(run)
+    return run
+
+
+def test_a_retry_leads_on_from_what_passes_by_itself(served: Served) -> None:
+    task = "  - {id: busy, retry: {attempts: 2, delay: 0s, on: [%s]}, run: 'echo no >&2; exit %s'}\n"
+    task += "  - {id: after, needs: [busy], run: 'true'}\n"
+    told = page(served, f"runs/{begun(served, 'busy', task % ('transient', 75))}")
+    assert '<button class="primary">Retry</button>' in told.text
+    assert "unlikely to help" not in told.text
+    assert "not reached" not in told.text
+    assert "1 task not run" in words(told) and "Then 1 not run" in words(told)
+    assert "after 0 ms" not in words(told)
+    told = page(served, f"runs/{begun(served, 'broken', task % ('logic', 1))}")
+    assert "unlikely to help" in told.text and '<button class="primary">Retry</button>' not in told.text
+
+
+def test_a_cancelled_run_is_not_red_and_offers_to_run_again(served: Served) -> None:
+    (served.folder / "plans/long.yaml").write_text("plan: long\ntasks:\n  - {id: wait, timeout: 2m, run: sleep 100}\n")
+    run = served.start("plans/long.yaml")
+    awaited(lambda: served.run(run)["tasks"]["wait"]["status"] == "running")
+    assert form(served, f"runs/{run}/cancel", reason="wrong branch").status == 303
+    awaited(lambda: served.run(run)["status"] == "cancelled")
+    told = page(served, f"runs/{run}")
+    assert "Run again" in words(told) and "like=" + run in told.text
+    assert "wait was stopped" in words(told) and "wait failed" not in words(told)
+    assert 'data-s="bad"' not in told.text.partition("<main")[2]
+
+
+def test_a_push_back_is_called_so_at_once(served: Served) -> None:
+    gate = "  - {id: notes, run: echo hi}\n  - {id: sign, needs: [notes], gate: approval, ask: 'Fine?', on_reject: {rework: notes, max: 2}}\n"
+    run = begun(served, "pushed", gate)
+    address = f"inbox/{run}/sign"
+    sight = shown(page(served, address))
+    answer = form(served, address, decision="rework", shown=sight, comment="more words")
+    assert answer.status == 303
+    told = words(page(served, address))
+    assert "rejected by" not in told and "Decided: rejected" not in told
+
+
+def test_the_verdict_knows_who_reads_it(served: Served) -> None:
+    gate = "  - {id: sign, gate: approval, ask: 'Fine?', approvers: {count: 1}}\n"
+    run = begun(served, "mine", gate)
+    told = page(served, f"runs/{run}")
+    assert "Review and decide" not in told.text and "Look at it" in told.text
+    assert "started the run and may not decide" in words(told)
+    run = begun(served, "anyones", "  - {id: sign, gate: approval, ask: 'Fine?'}\n")
+    assert "Review and decide" in page(served, f"runs/{run}").text
+
+
+def test_a_run_names_what_it_has_kept(served: Served) -> None:
+    task = "  - {id: make, run: 'echo a > a.md; echo b > b.md', artifacts: [{name: report, path: a.md}, b.md]}\n"
+    told = page(served, f"runs/{begun(served, 'keeps', task)}")
+    assert "Artifacts report , b.md" in words(told) or "Artifacts report, b.md" in words(told)
+
+
+def test_a_wrong_value_in_a_form_is_no_change_of_what_is_asked(served: Served) -> None:
+    gate = "  - {id: sign, gate: approval, ask: 'How much?', form: {amount: {type: size}}}\n"
+    address = f"inbox/{begun(served, 'form', gate)}/sign"
+    answer = form(served, address, decision="answer", shown=shown(page(served, address)), f__amount="1 GBB")
+    assert answer.status >= 400
+    assert "1 GBB" in answer.text and "Nothing was decided" not in answer.text
+
+
+def test_the_title_of_a_page_of_knowledge_says_where_it_is(served: Served) -> None:
+    assert "· Knowledge ·" in page(served, "knowledge").text
+
+
+def test_a_token_that_reads_is_offered_nothing_that_it_may_not_do(served: Served) -> None:
+    # the last test here: with a token, the account of the process does not act any more
+    begun(served, "anyones", "  - {id: sign, gate: approval, ask: 'Fine?'}\n")
+    token = served.make_token("looks", "--scope", "read")
+    said: dict[str, Any] = {"authorization": f"Bearer {token}", "accept": "text/html"}
+    for path, offer in (("runs", "Start a run"), ("queue", "Start a run"), ("start", ">Start<"), ("plans", "New plan")):
+        told = served.get(f"/{served.project}/{path}", **said)
+        assert told.status == 200 and offer not in told.text, path
+    told = served.get(f"/{served.project}/plans/plans/anyones.yaml", **said)
+    assert told.status == 200 and "Preview and start" not in told.text and ">Preview<" in told.text

@@ -91,8 +91,8 @@ def test_only_the_failure_that_stopped_a_level_counts_what_it_cut_off(story, she
     told.tell(AttemptEnded("b", 1, Outcome("logic", "exit code 1", exit_code=1)))
     told.tell(TaskSettled("b", "failed", "failed", "exit code 1", "logic"))
     told.tell(TaskSettled("c", "cancelled", "stopped", "not started: `a` failed"))
-    assert "  then     1 not started" in failure_block(screen()[0], told.state, 0, "r")
-    assert not any("not started" in line for line in failure_block(screen()[0], told.state, 1, "r"))
+    assert "  then     1 not run" in failure_block(screen()[0], told.state, 0, "r")
+    assert not any("not run" in line for line in failure_block(screen()[0], told.state, 1, "r"))
 
 
 def test_failures_are_the_last_thing_on_the_screen_and_at_most_ten(story, shell_task, screen):
@@ -140,14 +140,14 @@ def test_only_tasks_that_the_failure_kept_from_starting_are_counted(story, shell
     told.tell(
         TaskSettled("docs", "cancelled", "interrupted", "interrupted"), TaskSettled("site", "omitted", "join", "")
     )
-    assert "  then     2 not started" in failure_block(screen()[0], told.state, 0, "r")
+    assert "  then     2 not run" in failure_block(screen()[0], told.state, 0, "r")
 
 
 def test_tasks_that_the_stop_after_a_failure_cut_off_are_counted(story, shell_task, screen):
     told = story(shell_task("build"), shell_task("docs"))
     _fail(told, "build")
     told.tell(TaskSettled("docs", "cancelled", "stopped", "stopped after build failed"))
-    assert "  then     1 not started" in failure_block(screen()[0], told.state, 0, "r")
+    assert "  then     1 not run" in failure_block(screen()[0], told.state, 0, "r")
 
 
 def test_lines_of_foreign_text_are_cut_and_commands_to_copy_are_not(story, shell_task, screen, monkeypatch):

@@ -301,7 +301,7 @@ def test_the_block_of_a_failure_names_the_task_inside_with_its_place(screen):
     assert "  in       site > page (item 1: b, 1 of 3 failed)" in text
     column = source.text.index('"page"') + 1
     assert f"  place    p.json:1:{column}" in text
-    assert "  then     site/page failed, site failed, 1 not started" in text
+    assert "  then     site/page failed, site failed, 1 not run" in text
     assert "planrunner why r 'site/page[1]'" in text
 
 
@@ -437,5 +437,5 @@ def test_a_failure_counts_what_its_stop_cut_off_inside_containers(screen):
     ran = run({"id": "bad", "run": "x"}, fan, outcomes={"bad": [BAD]}, max_parallel=2)
     cut = sum(task.status == "cancelled" and not task.attempts for task in ran.state.tasks)
     assert cut > 10
-    assert f"  then     {cut} not started" in failure_blocks(screen()[0], ran.state, "r")
+    assert f"  then     {cut} not run" in failure_blocks(screen()[0], ran.state, "r")
     assert any(f"{cut} cancelled" in line for line in tree(screen()[0], ran.state, 0.0) if "fan" in line)

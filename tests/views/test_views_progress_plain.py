@@ -81,7 +81,7 @@ def test_a_failed_run_ends_with_the_block_of_the_failure(story, shell_task, scre
         "  why      exit code 2",
         "  command  do build",
         "  stderr   no such target",
-        "  then     1 not started",
+        "  then     1 not run",
         "  go on    planrunner logs 20231114-2213-abc123 build",
         "           planrunner why 20231114-2213-abc123 build",
     ]

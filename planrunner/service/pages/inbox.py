@@ -96,7 +96,8 @@ def decide(here: HereReader, run: str, name: str, visitor: Decider, control: Her
 def _sentence(problem: Problem) -> str:
     """What was refused, and why, as a sentence."""
     text = sentence(problem.detail)
-    return f"{text} Nothing was decided; the page shows what is asked at this time." if problem.status == 409 else text
+    changed = problem.status == 409 and "changed" in text
+    return f"{text} Nothing was decided; the page shows what is asked at this time." if changed else text
 
 
 def _item(asked: Asked, now: float) -> Item:
@@ -124,6 +125,7 @@ def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[s
     )
 
 
+_REJECTED, _PUSHED_BACK = Sign("bad", "bad", "Rejected"), Sign("gate", "back", "Pushed back")
 _DECIDED = {"approved": Sign("ok", "ok", "Approved"), "passed": Sign("ok", "ok", "Passed")}
 
 
@@ -150,7 +152,9 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
             "gate": gate,
             "may": barred(state, number) if gate.waits else "",
             "comment": comment,
-            "outcome_sign": _DECIDED.get(verdict, Sign("bad", "bad", "Rejected")),
+            "outcome_sign": _PUSHED_BACK
+            if gate.outcome.startswith("pushed back")
+            else _DECIDED.get(verdict, _REJECTED),
             "continues": _continues(found, here.project.state),
         }
     opened = windows(state, waiting_gates(state))

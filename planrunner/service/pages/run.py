@@ -14,16 +14,19 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.artifacts import found
 from planrunner.app.history.artifacts import shown as origin_of
+from planrunner.app.people.gates import barred
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import Item, held_up
 from planrunner.app.runs import rerun, rollback
 from planrunner.errors import NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.stores import open_journal
+from planrunner.machine.state import State
 from planrunner.service.context import HereForm, HereProject, Project, Runner, Visitor
 from planrunner.service.control import HereControl, steered
 from planrunner.service.following import HereReader, Reader
 from planrunner.service.histories import HereHistories, Reading
+from planrunner.views.gates import waiting_gates
 from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, RunPage, embedded_data, run_page
@@ -46,6 +49,7 @@ def run_page_of(
     def begun() -> HTMLResponse:
         with histories.reading(here.project, run) as reading:
             page = _page(here.visitor, reading, at, task, rows == "all")
+            page = page._replace(given=page.given._replace(permit=_knowing(page.given.permit, reading.story.state)))
             return HTMLResponse(rendered("run.html", shown, page=page, data=embedded_data(page)))
 
     with here.behalf():
@@ -108,6 +112,12 @@ def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: 
             whole,
         )
     )
+
+
+def _knowing(may: Permit, state: State) -> Permit:
+    """What the reader may do, with why they may not decide the gate that the run waits at. Raises as ``roles_of``."""
+    gates = waiting_gates(state)
+    return may._replace(barred=barred(state, gates[0])) if len(gates) == 1 and may.decide else may
 
 
 def _retry(reading: Reading) -> Mapping[str, Json] | None:

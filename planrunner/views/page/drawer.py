@@ -130,7 +130,7 @@ def drawer(story: Story, row: Row, logs: Logs, now: float) -> Drawer:
         max(0, len(pieces) - TRIES),
         tuple(_calls(task)),
         tuple((name, _value(value)) for name, value in outputs_of(task_state).items()),
-        tuple(_artifacts(task_state.outcome.artifacts if task_state.outcome is not None else ())),
+        tuple(kept_artifacts(task_state.outcome.artifacts if task_state.outcome is not None else ())),
         _spent(state, number),
         _undo(state, number),
         tuple(_facts(about(state, number))),
@@ -258,7 +258,8 @@ def _value(value: Json) -> str:
     return text if len(text) <= VALUE else f"{text[: VALUE - 1]}…"
 
 
-def _artifacts(records: Iterable[dict[str, Json]]) -> Iterator[Kept]:
+def kept_artifacts(records: Iterable[dict[str, Json]]) -> Iterator[Kept]:
+    """What an attempt kept, as the page names it."""
     for record in records:
         sha256 = str(record.get("sha256") or "")
         name = harmless(str(record.get("name") or record.get("path") or "artifact"))

@@ -139,7 +139,7 @@ def gate_page(
         question=plain(str(request.get("ask", "")) or path),
         shown=gate.shown,
         waits=gate.waits and state.tasks[number].status == "blocked",
-        outcome="" if gate.waits else harmless(sentence(gate)),
+        outcome="" if gate.waits else _outcome(state, number, gate),
         facts=tuple(_facts(gate, now)),
         words=tuple(harmless(word) for word in request.get("words", ()) if word not in request.get("ask", "")),
         about=tuple((name, _text(value)) for name, value in about(state, number).items()),
@@ -153,6 +153,17 @@ def gate_page(
         pushes_back=pushes_back(state, number, gate),
         asks_done=gate.stage == "instruction",
     )
+
+
+def _outcome(state: State, number: int, gate: GateState) -> str:
+    """How a gate was decided; a rejection that sends the run back is called what its button says."""
+    text = harmless(sentence(gate))
+    sent_back = is_rejected(gate) and pushes_back(state, number, gate)
+    return text.replace("rejected by", "pushed back by", 1) if sent_back else text
+
+
+def is_rejected(gate: GateState) -> bool:
+    return (gate.decision or gate.verdict) == "rejected"
 
 
 def named_deciders(gate: GateState) -> str:

@@ -44,6 +44,8 @@ class Frame(NamedTuple):
     """What a form sends as ``form`` to prove that this page made it."""
     session: bool = False
     """Whether the person has signed in with a token, and so may sign out."""
+    may_run: bool = True
+    """Whether the person may start runs: nothing is offered that would be refused."""
     alone: bool = False
     """The page is a file of its own: style and scripts stand in it, and nothing leads to a service."""
 

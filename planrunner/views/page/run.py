@@ -29,7 +29,7 @@ from planrunner.source import Source
 from planrunner.views.containers import end_text, progress_text
 from planrunner.views.page.agent import Agent, agents
 from planrunner.views.page.budgets import Budget, budgets
-from planrunner.views.page.drawer import Drawer, Logs, drawer, no_logs
+from planrunner.views.page.drawer import Drawer, Kept, Logs, drawer, kept_artifacts, no_logs
 from planrunner.views.page.figures import amount_text, count, duration, moment
 from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
 from planrunner.views.page.outline import Row, outline, row_of
@@ -56,10 +56,11 @@ WHOLE = 5_000
 
 
 class Permit(NamedTuple):
-    """What the person who looks may do."""
+    """What the person who looks may do; ``barred`` says why they may not decide the gate that the run waits at."""
 
     run: bool = False
     decide: bool = False
+    barred: str = ""
 
 
 class Given(NamedTuple):
@@ -140,6 +141,12 @@ class RunPage(NamedTuple):
         if self.past is None or budget.figure < 0:
             return budget.used
         return amount_text(budget.what, self.past.spent[budget.figure])
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The artifacts that the plan names, as far as tasks have kept them."""
+        outcomes = [task.outcome for task in self.given.story.state.tasks if task.outcome is not None]
+        return [one for outcome in outcomes for one in kept_artifacts(outcome.artifacts) if one.file]
 
     @property
     def said(self) -> Moment | None:
@@ -323,7 +330,7 @@ def _notes(story: Story) -> dict[str, tuple[str, int]]:
         known = max((piece.until or piece.seq for piece in pieces), default=0)
         text = ""
         if task_state.status == "omitted":
-            text = "not reached"
+            text = "not run"
         elif task_state.gate is not None and task_state.gate.opened and state.specs[number].gate is not None:
             gate = task_state.gate
             text = ", ".join(gate.by) or (f"{len(gate.votes)} of {gate.need}" if gate.need > 1 else "")

@@ -101,6 +101,8 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> Said:
         return f"{name} finished in {duration(outcome.duration)}", ""
     attempt = _again(state, event.task, event.attempt).replace(",", "")
     why = outcome.message or outcome.failure
+    if outcome.failure in ("cancelled", "interrupted"):  # by people, not by a fault of its own
+        return f"{name}{attempt} was {why if why.startswith('stopped') else f'stopped: {why}'}", ""
     return f"{name}{attempt} failed: {why}", "bad"
 
 

@@ -127,7 +127,7 @@ _ENDS = {
     "rolled_back": "succeeded",
     "failed": "failed",
     "in_doubt": "was cut off",
-    "cancelled": "was cancelled",
+    "cancelled": "was stopped",
 }
 
 
@@ -312,7 +312,8 @@ class Story:
             if piece is not None and piece.kind == "attempt":
                 piece.outcome = event.outcome
                 piece.note = event.outcome.message if event.outcome.failure else ""
-                self._close(event.task, "failed" if event.outcome.failure else "completed", at, seq)
+                ends = {"": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
+                self._close(event.task, ends.get(event.outcome.failure, "failed"), at, seq)
         elif isinstance(event, (RetryScheduled, TaskDelayed)):
             self._fail(event.task) if isinstance(event, RetryScheduled) else None
             self._close(event.task, "", at, seq)

@@ -67,7 +67,8 @@ def _trouble(story: Story, number: int, source: Source | None, logs: Logs) -> Tr
     file, line = _place(texts.get("place", ""))
     file = from_directory(state, file)
     attempt = attempt_text(task, task_state.attempts, task_state.past)
-    took = duration(task_state.outcome.duration) if task_state.outcome and task_state.outcome.duration else ""
+    attempts = [piece for piece in story.pieces.get(task.id, ()) if piece.kind == "attempt" and piece.outcome]
+    took = duration(attempts[-1].lasted(story.last)) if attempts else ""
     kind = f"class {task_state.failure}" if task_state.failure else ""
     status = shown_status(state, number)
     is_doubtful = status == "in_doubt"
@@ -122,8 +123,8 @@ def _printed(logs: Logs, task: str, attempt: int) -> tuple[Line, ...]:
 def _hint(story: Story, task: str) -> str:
     """What the last two attempts have in common: a retry alone would do the same."""
     ended = [piece.outcome for piece in story.pieces.get(task, ()) if piece.kind == "attempt" and piece.outcome]
-    if len(ended) < 2 or not ended[-1].failure:
-        return ""
+    if len(ended) < 2 or not ended[-1].failure or ended[-1].failure == "transient":
+        return ""  # what passes by itself looks the same until it has passed
     before, last = ended[-2:]
     alike = (before.stdout, before.stderr, before.message) == (last.stdout, last.stderr, last.message)
     if not alike:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planrunner.machine.compensation import outstanding
+from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.names import label, labelled
 from planrunner.machine.state import GateState, State
 from planrunner.machine.stops import stop_text
 from planrunner.views.failure import troubled
 from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
-from planrunner.views.page.figures import ago, count, duration, sentence
+from planrunner.views.page.figures import ago, amount_text, count, duration, sentence
 from planrunner.views.page.gate import deciders, named_deciders
 from planrunner.views.page.signs import Sign, run_sign
 from planrunner.views.status import doubtful, listed, shown_counts
@@ -18,7 +19,7 @@ from planrunner.views.status import doubtful, listed, shown_counts
 
 class Verdict(NamedTuple):
     """``lead`` stands out, ``text`` follows it, ``dim`` is the rest. ``gate`` is the task whose gate is the next thing
-    to look at; ``act`` is the action that most people take next: review, resume, retry, settle or empty."""
+    to look at; ``act`` is the action that most people take next: review, resume, retry, again, settle or empty."""
 
     sign: Sign
     lead: str
@@ -63,6 +64,7 @@ def _completed(state: State, sign: Sign) -> Verdict:
         parts.append(f"{count(failed, 'failure')} recovered or tolerated")
     if idle := counts.get("omitted", 0) + counts.get("skipped", 0):
         parts.append(f"{count(idle, 'task')} not run")
+    parts += _spent(state)
     dim = f"{'; '.join(parts)}." if parts else ""
     return Verdict(sign, "Succeeded", f"{_finished(state)}: {count(settled, 'task')}.", dim)
 
@@ -87,7 +89,7 @@ def _failed(state: State, sign: Sign) -> Verdict:
         parts.append("everything it changed was rolled back")
     elif left := len(outstanding(state)):
         parts.append(f"{count(left, 'step')} that changed something {'is' if left == 1 else 'are'} still in place")
-    dim = sentence("; ".join(parts))
+    dim = sentence("; ".join(parts + _spent(state)))
     return Verdict(sign, "Failed", text, dim, "" if undone else "retry")
 
 
@@ -95,8 +97,17 @@ def _cancelled(state: State, sign: Sign) -> Verdict:
     by = f" by {state.stop_by}" if state.stop_by else ""
     why = f": {state.stop_comment}" if state.stop_comment else ""
     left = len(outstanding(state))
-    dim = f"{count(left, 'step')} that changed something can be rolled back." if left else ""
-    return Verdict(sign, "Cancelled", f"{by}{why}." if by or why else ".", dim)
+    parts = [f"{count(left, 'step')} that changed something can be rolled back"] if left else []
+    dim = sentence("; ".join(parts + _spent(state)))
+    return Verdict(sign, "Cancelled", f"{by}{why}." if by or why else ".", dim, "again")
+
+
+def _spent(state: State) -> list[str]:
+    """What the models of a run cost, as part of a sentence; nothing where they cost nothing."""
+    ledger = state.ledger
+    spent = ledger.accounts[PLAN].spent if ledger is not None and PLAN in ledger.accounts else {}
+    cost = amount("cost", spent.get("cost", 0))
+    return [f"models cost {amount_text('cost', cost)}"] if cost else []
 
 
 _ENDED = {"completed": _completed, "failed": _failed, "cancelled": _cancelled}
