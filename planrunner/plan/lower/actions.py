@@ -149,7 +149,8 @@ def linked(low: Lowering, node: Scalar) -> Plan | None:
         low.report("PLAN020", message, node.span, "declare it in this plan, and let the task of the subplan need it")
     if found.breakers:
         message = f"`breakers` of the subplan `{word}` have no effect: only those of the outermost plan count"
-        low.report("PLAN021", message, node.span, "write them in this plan: they count for the tasks of its subplans too")
+        help_ = "write them in this plan: they count for the tasks of its subplans too"
+        low.report("PLAN021", message, node.span, help_)
     return found
 
 

@@ -55,7 +55,7 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     if any(key == "shell" for key, _ in draft.spans) and not _START & {*draft.fields, *draft.nodes}:
         help_ = f"`shell` names the interpreter; the script is `run: {draft.fields.get('shell', '…')}`"
         low.report("PLAN004", "`shell` of a task needs `run`", draft.span("shell"), help_)
-    if "delay" in draft.fields and not {"run", "uses", "command", "loop", "subplan", "agent"} & {*draft.fields, *draft.nodes}:
+    if "delay" in draft.fields and {*_ACTIONS}.isdisjoint({*draft.fields, *draft.nodes}):
         help_ = "to have people asked later, let the gate need a task with `uses: sleep`"
         low.report("PLAN004", "`delay` of a task needs something that it does", draft.span("delay"), help_)
     if draft.nodes:
