@@ -227,8 +227,8 @@ def rehearse(prepare: Prepare, file: str, needs: Iterable[str] = ()) -> None:
     are the Python packages that its tasks use, by the name that is imported and installed."""
     program, words = Path(file).absolute(), sys.argv[1:]
     if missing := [name for name in needs if importlib.util.find_spec(name) is None]:
-        command = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
-        sys.exit(f"the rehearsal of `{program.stem}` needs {', '.join(missing)}, which this Python lacks: {command}")
+        install = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
+        sys.exit(f"the rehearsal of `{program.stem}` needs {', '.join(missing)}, which this Python lacks: {install}")
     folder = FOLDER / program.stem
     if not words:
         shutil.rmtree(folder, ignore_errors=True)
