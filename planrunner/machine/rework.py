@@ -156,6 +156,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         count_needs(state, number)
         state.candidates[number] = None
         _let_few_begin(state, state.tasks[number].frame)
+    _count_again(state, numbers)
     if event.named is not None:
         for number in beside:
             task_state = state.tasks[number]
@@ -163,6 +164,13 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             task_state.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
         recovery.services_reset(state, numbers)
+
+
+def _count_again(state: State, numbers: list[int]) -> None:
+    """What needs a task that is reset alone, as a service is, has that need to wait for again."""
+    for other in {other for number in numbers for other in state.shape.dependents[number]}.difference(numbers):
+        if state.tasks[other].status in ("pending", "queued"):
+            count_needs(state, other)
 
 
 def _stop_inside(state: State, number: int, at: float, reason: str, slots: bool) -> None:

@@ -100,6 +100,8 @@ def web(port: int, kind: str = "tcp") -> str:
     )
 
 
+SAID = "  said: {run: 'echo $$ > pids; echo now ready; exec sleep 600', ready: 'log: now ready', timeout: 4m}"
+
 FETCH = f"""{sys.executable} -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' http://127.0.0.1:%d/p.yaml"""
 
 
@@ -123,6 +125,33 @@ def test_finally_has_it_still_and_a_run_that_fails_ends_it_too(project: Project,
     project.do("exec", "p.yaml", code=1)
     assert project.tasks() == {"web": "completed", "bad": "failed", "last": "completed"}
     assert project.alive() == []
+
+
+def test_after_a_failure_what_needs_a_service_is_retried_once_it_has_started_again(project: Project) -> None:
+    tasks = "  - {id: bad, needs: [said], run: test -e mended}\n  - {id: next, needs: [bad], run: 'true'}"
+    project.plan(SAID, tasks)
+    project.do("exec", "p.yaml", code=1)
+    (project.folder / "mended").touch()
+    project.do("retry", "last")
+    assert project.tasks() == {"said": "completed", "bad": "completed", "next": "completed"}
+    project.do("replay", "last")
+
+
+def test_a_gate_keeps_back_what_needs_a_service_too_when_that_starts_again(project: Project) -> None:
+    tasks = (
+        "  - {id: one, ask: 'so?'}\n  - {id: other, ask: 'so?'}\n"
+        "  - {id: publish, needs: [said, one], run: touch published}"
+    )
+    project.plan(SAID, tasks)
+    project.do("exec", "p.yaml", code=8)
+    project.do("approve", "last", "other")
+    project.do("resume", "last", code=8)
+    assert project.tasks() == {"said": "completed", "one": "blocked", "other": "completed", "publish": "pending"}
+    assert not (project.folder / "published").exists()
+    project.do("approve", "last", "one")
+    project.do("resume", "last")
+    assert (project.folder / "published").exists()
+    project.do("replay", "last")
 
 
 def test_a_line_of_its_output_tells_that_it_is_ready_however_it_is_written(project: Project) -> None:

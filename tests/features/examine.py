@@ -18,7 +18,7 @@ from typing import Any
 from jsonschema_rs import validator_for
 
 from features.doors import Answer, Called, Service, call, path, service
-from features.truth import UNKNOWN, Truth, rows_of
+from features.truth import UNKNOWN, Truth, needs_of, rows_of
 from planrunner.machine.statuses import status_word
 from planrunner.views.page.signs import task_sign
 from planrunner.views.status import ORDER
@@ -29,6 +29,8 @@ SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 TASKS = 10
 """Tasks whose own surfaces are looked at: one of each kind first."""
 ENDED = ("completed", "failed", "cancelled")
+WORKED = (0, 1, 6, 7, 8)
+"""Codes of a command that did what it was asked: the run went on, to whatever end."""
 BROKEN = re.compile(r"Traceback \(most recent|internal error|this is a fault of planrunner")
 
 
@@ -54,7 +56,7 @@ class Examination:
 
     def __init__(self, project: Path, run: str, served: Service) -> None:
         self.project, self.run, self.served = project, run, served
-        self.truth = Truth(list(rows_of(project, run)))
+        self.truth = Truth(list(rows_of(project, run)), needs_of(project, run))
         self.found: list[str] = []
         self.shown: Json = {}
 
@@ -282,6 +284,8 @@ class Examination:
         limit = truth.rows[0].body.get("max_parallel")
         if limit is not None and truth.most_at_once() > limit:
             self.say(f"{truth.most_at_once()} attempts at once where {limit} are allowed")
+        for task, need in truth.early:
+            self.say(f"`{task}` began though `{need}`, which it needs, was not over")
         self._inner()
 
     def _times(self) -> None:
@@ -471,7 +475,7 @@ class Examination:
                 shutil.copytree(self.project, copy, symlinks=True)
                 words = [word.partition("|")[0] for word in shlex.split(command)[1:]]  # the first of the answers
                 took = call(copy, *words)
-                if took.code not in (0, 1, 8) or BROKEN.search(took.err):
+                if (took.code not in WORKED and "has expired" not in took.err) or BROKEN.search(took.err):
                     self.say(f"`{command}`, told for `{name}`, exits with {took.code}: {_cut(took.err)}")
 
 

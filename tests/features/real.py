@@ -69,7 +69,11 @@ def shell(x: Ids) -> Real:
 
 @made
 def files(x: Ids) -> Real:
-    write = {"id": x("write"), "uses": "files.write", "with": {"path": f"{x('out')}/a.txt", "content": "hello\n", "parents": True}}
+    write = {
+        "id": x("write"),
+        "uses": "files.write",
+        "with": {"path": f"{x('out')}/a.txt", "content": "hello\n", "parents": True},
+    }
     return Real([write, _read(x("look"), f"grep hello {x('out')}/a.txt", needs=[x("write")])], x("look"), leaf=True)
 
 
@@ -149,7 +153,11 @@ def allowed(x: Ids) -> Real:
 
 @made
 def handled(x: Ids) -> Real:
-    tasks = [_read(x("bad"), "exit 3", on_failure={"to": x("mend"), "recovers": True}), _read(x("mend")), _read(x("on"), needs=[x("bad")])]
+    tasks = [
+        _read(x("bad"), "exit 3", on_failure={"to": x("mend"), "recovers": True}),
+        _read(x("mend")),
+        _read(x("on"), needs=[x("bad")]),
+    ]
     return Real(tasks, x("on"), status={x("bad"): "failed"})
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 Json = Any
 
@@ -30,8 +33,10 @@ class Row(NamedTuple):
 class Truth:
     """The figures of a run by its rows."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], needs: Mapping[str, Sequence[str]]) -> None:
         self.rows = rows
+        self.needs = needs
+        self.early: list[tuple[str, str]] = []
         self.status = ""
         self.statuses: dict[str, str] = {}
         self.attempts: dict[str, set[int]] = {}
@@ -55,12 +60,19 @@ class Truth:
 
     def _attempt_started(self, body: Json, row: Row) -> None:
         self.attempts.setdefault(body["task"], set()).add(body["attempt"])
+        if self.statuses.get(body["task"], "pending") in ("pending", "queued", "blocked"):
+            for need in self.needs.get(body["task"], ()):
+                if self.statuses.get(need, "pending") in ("pending", "queued", "running", "blocked", "in_doubt"):
+                    self.early.append((body["task"], need))
         self.statuses[body["task"]] = "running"
 
     def _attempt_ended(self, body: Json, row: Row) -> None:
         self.statuses[body["task"]] = UNKNOWN
 
     _retry_scheduled = _doubt_settled = _attempt_ended
+
+    def _gate_requested(self, body: Json, row: Row) -> None:
+        self.statuses[body["task"]] = "blocked"
 
     def _task_queued(self, body: Json, row: Row) -> None:
         self.statuses[body["task"]] = "queued"
@@ -164,9 +176,34 @@ def is_within(path: str, task: str) -> bool:
     return path == task or (path.startswith(task) and path[len(task)] in OUTSIDE)
 
 
+def needs_of(project: Path, run: str) -> dict[str, list[str]]:
+    """What the tasks of the plan of a run wait for, by its text: those of its first level that need all of a list."""
+    with closing(_store(project)) as store:
+        asked = "SELECT text FROM runs JOIN plans ON plan_digest = digest WHERE run = ?"
+        [text] = store.execute(asked, (run,)).fetchone() or ("",)
+    try:
+        plan = YAML(typ="safe", pure=True).load(text)
+        tasks = [task for task in plan["tasks"] if isinstance(task, dict)]
+    except (YAMLError, TypeError, KeyError):
+        return {}  # another notation
+    led_to = json.dumps([{**task, "needs": []} for task in tasks], default=str)
+    return {
+        task["id"]: task["needs"]
+        for task in tasks
+        if isinstance(task.get("needs"), list)
+        and task.get("join", "all") == "all"
+        and f'"{task["id"]}"' not in led_to.replace(f'"id": "{task["id"]}"', "")
+        and not any("*" in str(need) for need in task["needs"])
+    }
+
+
+def _store(project: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{project / '.planrunner' / 'journal.db'}?mode=ro", uri=True)
+
+
 def rows_of(project: Path, run: str) -> Iterator[Row]:
     """The rows of a run, straight from the file."""
-    with closing(sqlite3.connect(f"file:{project / '.planrunner' / 'journal.db'}?mode=ro", uri=True)) as store:
+    with closing(_store(project)) as store:
         asked = store.execute("SELECT seq, at, kind, version, body FROM events WHERE run = ? ORDER BY seq", (run,))
         for *head, body in asked:
             yield Row(*head, json.loads(body))
