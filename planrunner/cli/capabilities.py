@@ -126,8 +126,8 @@ def _alternatives(field: Field) -> list[dict[str, Any]]:
 @click.argument("path", required=False, type=click.Path())
 @click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
 def schema_command(path: str | None, write: str | None) -> int:
-    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `run` (what `exec --json`
-    prints) or a path of keys such as tasks.retry or project.models.
+    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `test`, `eval` (files of
+    tests and evaluations), `run` (what `exec --json` prints) or a path of keys such as tasks.retry or project.models.
 
     \b
     Examples:
@@ -137,7 +137,7 @@ def schema_command(path: str | None, write: str | None) -> int:
       planrunner schema run
       planrunner schema --write plans/plan.schema.json
     """
-    text = json.dumps(schema_for(path, complete=write is not None), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(schema_for(path, complete=write is not None and path is None), indent=2, ensure_ascii=False) + "\n"
     if write is None:
         click.echo(text, nl=False)
         return 0

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from workbench import ROOT
 
 PLAN = "plan: p\ntasks:\n  - {id: a, uses: noop, timeout: 1m}\n"
 GATED = "plan: g\ntasks:\n  - {id: sign, gate: approval, ask: Fine, timeout: 1h}\n"
@@ -350,3 +351,16 @@ def test_a_plan_with_an_agent_that_names_no_tool_is_refused_and_told_where_to_me
     whose = "the agent `reader` of planrunner.yaml names the tool `files.blob`, which does not exist"
     assert f"error[PLAN841] {whose}, did you mean `files.glob`?\n --> p.yaml:3:13\n" in said
     assert "help: `planrunner config check` shows where it stands" in said
+
+
+@pytest.mark.parametrize("name", ["test", "eval"])
+def test_the_schema_of_files_of_tests_and_evaluations_is_written_where_an_editor_finds_it(run, tmp_path, name):
+    assert run("schema", name, "--write", "s.json").code == 0
+    published = json.loads((ROOT / "schemas" / f"plan-{name}.schema.json").read_text())
+    assert json.loads((tmp_path / "s.json").read_text()) == json.loads(run("schema", name).out) == published
+
+
+def test_an_editor_is_told_no_schema_that_nothing_writes():
+    """In a project of a reader there is no folder `schemas`."""
+    pages = [ROOT / "README.md", *(ROOT / "docs" / "how-to").glob("*.md"), *(ROOT / "docs" / "tutorial").glob("*.md")]
+    assert [page.name for page in pages if "$schema=.." in page.read_text()] == []

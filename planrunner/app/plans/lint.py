@@ -28,6 +28,7 @@ from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
+from planrunner.plan.schema import read_schema
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
 from planrunner.safety.project import FILE, check_files, variables_of
@@ -249,12 +250,14 @@ def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None)
 
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
     """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
-    prints of one), or of what stands under a path of keys such as ``tasks.retry`` or ``project.models``; ``complete``
+    prints of one), of ``test`` and ``eval`` (the files of tests and evaluations), or of what stands under a path of keys such as ``tasks.retry`` or ``project.models``; ``complete``
     adds the inputs of the installed capabilities. Raises NotFound for a key that there is not."""
     if path == "capabilities":
         return capabilities_schema(catalogue())
     if path == "run":
         return run_schema()
+    if path in ("test", "eval"):
+        return read_schema(f"plan-{path}.schema.json")
     whose, _, rest = (path or "").partition(".")
     if whose == "project":
         return part(project_schema(), rest, "the project's file") if rest else project_schema()

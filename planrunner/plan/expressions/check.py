@@ -242,7 +242,8 @@ class Checker:
         return ANY
 
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
-        way_out = elsewhere(name) if tree[0] == "name" else ""
+        renamed = name == "item" and "index" in known  # of a `foreach` that says `as`
+        way_out = elsewhere(name) if tree[0] == "name" and not renamed else ""
         meant = "matrix" if name == "item" and "matrix" in known else "" if way_out else nearest(name, known)
         meant = meant or _output_named(self.names, tree, name)
         way_out = f"did you mean `{meant}`?" if meant else way_out
