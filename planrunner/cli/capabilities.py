@@ -137,7 +137,8 @@ def schema_command(path: str | None, write: str | None) -> int:
       planrunner schema run
       planrunner schema --write plans/plan.schema.json
     """
-    text = json.dumps(schema_for(path, complete=write is not None and path is None), indent=2, ensure_ascii=False) + "\n"
+    complete = write is not None and path is None
+    text = json.dumps(schema_for(path, complete), indent=2, ensure_ascii=False) + "\n"
     if write is None:
         click.echo(text, nl=False)
         return 0

@@ -39,6 +39,8 @@ LINES = 40
 
 SHORT = 12
 """Characters of a digest that are shown; a vote takes any beginning of six or more."""
+_SPELT = 6
+"""Options of a gate that have a command each."""
 
 
 def waiting_gates(state: State) -> list[int]:
@@ -427,11 +429,12 @@ def commands(program: str, state: State, number: int, now: float) -> list[str]:
     wanted = [each for each in gate.request.get("form", ()) if each.get("required") or gate.stage == "instruction"]
     fields = "".join(f" -f {field['name']}=…" for field in wanted)
     options = [str(option["name"]) for option in gate.request.get("options", ())]
-    if options or fields:
-        yes = f"{program} answer {call}{' ' + '|'.join(options) if options else ''}{fields} {shown}"
+    if options or fields:  # a line for each option: what stands in one is pasted into a shell
+        named = [f" {_quoted(option)}" for option in options] if len(options) <= _SPELT else [" OPTION"]
+        yes = [f"{program} answer {call}{option}{fields} {shown}" for option in named or [""]]
     else:
-        yes = f"{program} approve {call} {shown}"
-    return [yes, f"{program} reject {call} --reason TEXT"]
+        yes = [f"{program} approve {call} {shown}"]
+    return [*yes, f"{program} reject {call} --reason TEXT"]
 
 
 def _who(gate: GateState) -> str:

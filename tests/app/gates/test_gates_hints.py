@@ -64,3 +64,12 @@ def test_a_gate_that_there_is_not_is_answered_with_the_nearest_one(project: Any,
     assert project("approve", "last", "ask", "--as", "bo").code == 0
     missing = project("approve", "last", name)
     assert (missing.code, f"did you mean `{meant}`?" in missing.err) == (3, True)
+
+
+def test_each_option_of_a_gate_has_a_command_that_a_shell_takes_as_it_stands(project: Any) -> None:
+    options = "plan: p\ntasks:\n  - {{id: ask, gate: decision, ask: Which, options: [{}]}}\n"
+    project.plan(options.format("now, 'next week'"))
+    told = project("exec", "p.yaml").err
+    assert " ask now --shown " in told and " ask 'next week' --shown " in told and "|" not in told
+    project.plan(options.format(", ".join(f"way{number}" for number in range(9))))
+    assert " ask OPTION --shown " in project("exec", "p.yaml").err
