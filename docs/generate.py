@@ -220,7 +220,7 @@ def plan_page() -> str:
         "\n## A task\n\n",
         _keys(definitions["task"]["properties"], definitions),
     ]
-    shown = [name for name, body in definitions.items() if "properties" in body and name not in {"task", "step"}]
+    shown = [name for name, body in definitions.items() if body.get("properties") and name not in {"task", "step"}]
     for name in shown:
         parts += [
             f"\n## {name.replace('_', ' ').capitalize()}\n\n",
@@ -262,7 +262,7 @@ def _value(body: Schema, definitions: Schema) -> str:
         reference = body["$ref"] if "$ref" in body else body["allOf"][0]["$ref"]
         name = reference.rpartition("/")[2]
         kind = definitions.get(name, {})
-        return f"[{_words(name)}](#{name.replace('_', '-')})" if "properties" in kind else _words(name)
+        return f"[{_words(name)}](#{name.replace('_', '-')})" if kind.get("properties") else _words(name)
     kinds = body.get("type", "any")
     return (
         " or ".join([kinds] if isinstance(kinds, str) else kinds).replace("object", "mapping").replace("array", "list")

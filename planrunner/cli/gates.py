@@ -12,7 +12,16 @@ from planrunner.app.people.gates import Voted, vote, vote_document, waiting, wai
 from planrunner.app.people.questions import project_questions
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, Pairs, ResumeOptions, json_option, options, pairs, parse_amounts
+from planrunner.cli.options import (
+    Pairs,
+    ResumeOptions,
+    json_option,
+    options,
+    output_option,
+    pairs,
+    parse_amounts,
+    progress_option,
+)
 from planrunner.cli.output import print_document
 from planrunner.cli.resume import resume_run
 from planrunner.cli.runner import report_notices
@@ -78,7 +87,8 @@ _voting_options = options(
         "--shown", default="", metavar="DIGEST", help="Refuse unless the gate still shows this: see `planrunner gates`."
     ),
     click.option("--resume", "go_on", is_flag=True, help="Continue the run at once."),
-    click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="With --resume: how it is shown."),
+    progress_option,
+    output_option,
     json_option,
 )
 
@@ -92,8 +102,11 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
-    """Vote, tell what became of it, and continue with the run where that is wanted; the exit code of the contract."""
-    progress = str(body.pop("progress"))
+    """Vote, tell what became of it, and continue with the run where that is wanted, shown as ``progress`` and ``output``
+    of the ``body`` say; the exit code of the contract."""
+    progress, shown = body.pop("progress", "auto"), body.pop("output", None)
+    if not go_on and (progress != "auto" or shown is not None):
+        raise click.UsageError("--progress and --output go with --resume")
     voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
     for one in voted:
         report_notices(one.steered)
@@ -106,7 +119,7 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
         raise _refusal(given, refused[0])
     steered = voted[-1].steered
     if go_on and not steered.held and not steered.ended:
-        return resume_run(given, ResumeOptions(steered.run_id, progress=progress))
+        return resume_run(given, ResumeOptions(steered.run_id, progress=progress, output=shown))
     return OK
 
 

@@ -194,8 +194,8 @@ def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[Complet
 )
 @click.option("--no-input", is_flag=True, help="Never prompt.")
 @click.option("--no-plugins", is_flag=True, help="Disable all plugins.")
-@click.version_option(__version__, message="planrunner %(version)s", help="Print the version.")
-@click.help_option("-h", "--help", help="Print this text.")
+@click.version_option(__version__, message="planrunner %(version)s", help="Show the version and exit.")
+@click.help_option("-h", "--help")
 @click.pass_context
 def planrunner(ctx: click.Context, /, **given: Any) -> None:
     """People write plans as files, lint them and run them with one command.
