@@ -102,8 +102,8 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
-    """Vote, tell what became of it, and continue with the run where that is wanted, shown as ``progress`` and ``output``
-    of the ``body`` say; the exit code of the contract."""
+    """Vote, tell what became of it, and continue with the run where that is wanted, shown as ``progress`` and
+    ``output`` of the ``body`` say; the exit code of the contract."""
     progress, shown = body.pop("progress", "auto"), body.pop("output", None)
     if not go_on and (progress != "auto" or shown is not None):
         raise click.UsageError("--progress and --output go with --resume")
