@@ -188,9 +188,11 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
 
 def attempt_text(task: Task, attempt: int, past: int = 0, asked: int = 1) -> str:
     """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task was reset;
-    ``asked`` is how many its capability wants."""
+    ``asked`` is how many its capability wants. Of one beyond those that the plan allows no total is known here."""
     allowed, attempt = max(task.retry.attempts, asked), attempt - past
-    return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
+    if attempt > allowed:
+        return f"attempt {attempt}"
+    return f"attempt {attempt} of {allowed}" if allowed > 1 else ""
 
 
 def elapsed(task_state: TaskState, now: float) -> float:

@@ -60,6 +60,29 @@ def test_a_task_that_is_tried_twice_tells_each_change_once(story, shell_task, sc
     ]
 
 
+def test_an_attempt_that_a_capability_asks_for_has_no_other_total_than_it_said(story, shell_task, screen):
+    told = story(shell_task("fetch"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    busy = Outcome("transient", "busy", retry={"attempts": 3, "delay": 0.5, "max_delay": 60.0})
+    for event in (
+        AttemptStarted("fetch", 1, "k1"),
+        AttemptEnded("fetch", 1, busy),
+        RetryScheduled("fetch", 1, told.entries[-1].at + 5.0, "transient"),
+        AttemptStarted("fetch", 2, "k2"),
+        AttemptEnded("fetch", 2, Outcome()),
+        TaskSettled("fetch", "completed"),
+    ):
+        told.tell(event)
+        progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert [line for line in _lines(stream) if "attempt" in line] == [
+        "↻ fetch failed, attempt 1 of 3, next in 2.0s (transient: busy)",
+        "● fetch started (attempt 2)",
+        "✔ fetch completed in 5.0s, attempt 2",
+    ]
+
+
 def test_a_failed_run_ends_with_the_block_of_the_failure(story, shell_task, screen):
     told = story(shell_task("build"), shell_task("ship", ["build"]))
     terminal, stream = screen()
