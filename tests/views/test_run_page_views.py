@@ -97,6 +97,18 @@ def test_a_past_moment_shows_nothing_that_came_later(run: Path) -> None:
     assert known or hidden
 
 
+def test_a_node_at_work_at_a_past_moment_does_not_have_its_time_yet(run: Path) -> None:
+    story, entries = told(run)
+    for entry in entries:
+        if not isinstance(entry.event, AttemptEnded):
+            continue
+        page = run_page(Given(story, story.last, at=entry.seq))
+        nodes = {node.place: node for node in page.picture.nodes}
+        node = nodes.get(place_of(entry.event.task))
+        if node is not None and page.statuses.get(node.place) == "running" and node.note:
+            assert page.later(node.known), (entry, node)
+
+
 def test_an_axis_of_years_of_waiting_has_the_labels_of_what_happened() -> None:
     year = 365 * 86_400.0
     scale = Scale(0.0, 10 * year, [(0, 10), (10 * year - 5, 10 * year)])

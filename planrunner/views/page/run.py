@@ -321,6 +321,7 @@ def _picture(story: Story, whole: bool) -> Picture:
 def _notes(story: Story) -> dict[str, tuple[str, int]]:
     """What stands below the name of a node: how long it took, or how far it is."""
     state, notes = story.state, {}
+    changed = {place: moment.seq for moment in story.moments for place in moment.changes}
     for number, task in enumerate(state.specs):
         task_state = state.tasks[number]
         place = place_of(task.id)
@@ -328,6 +329,8 @@ def _notes(story: Story) -> dict[str, tuple[str, int]]:
             continue
         pieces = story.pieces.get(task.id, ())
         known = max((piece.until or piece.seq for piece in pieces), default=0)
+        if task_state.ended is not None:
+            known = max(known, changed.get(place, 0))  # until then the node is shown at work, without its time
         text = ""
         if task_state.status == "omitted":
             text = "not run"
