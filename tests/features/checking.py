@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from features import shown
 from features.accepted import KNOWN, unexpected
 from features.marriages import Marriage, pairs
 from features.played import document_of, faults
@@ -15,6 +16,8 @@ from features.played import document_of, faults
 from planrunner.plugins.registry import Registry
 
 BLOCK = 50
+SHOWN = int(os.environ.get("PLANRUNNER_SHOWN", "5"))
+"""Of every so many runs the surfaces are looked at."""
 PAIRS = int(os.environ.get("PLANRUNNER_PAIRS", "2000"))
 """So many of all pairs, in an order of which any beginning is a sample."""
 
@@ -41,8 +44,9 @@ def of_block(block: int) -> list[Marriage]:
 def problems(marriages: Iterable[Marriage], folder: Path) -> list[str]:
     """What is wrong with the runs of some marriages, each with its id, and known faults that are none any more."""
     found = []
-    for marriage in marriages:
-        wrong, refused = faults(marriage.id, marriage.piece(), folder, _registry())
+    for number, marriage in enumerate(marriages):
+        looks = [shown.faults] if number % SHOWN == 0 else []
+        wrong, refused = faults(marriage.id, marriage.piece(), folder, _registry(), looks)
         wrong += unexpected(marriage, refused)
         known = KNOWN.get(marriage.id)
         if known is None:

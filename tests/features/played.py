@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,13 +190,23 @@ def _spending_little(imagined: Script) -> Script:
     return imagined._replace(outcome=outcome)
 
 
-def faults(name: str, piece: Piece, folder: Path, registry: Registry) -> tuple[list[str], list[str]]:
+def clean(loaded: Loaded) -> list[str]:
+    """What lint has against a plan; with nothing it has to run."""
+    findings = [each for each in loaded.findings if each.severity == "error" or each.code in NOT_CLEAN]
+    return [f"{each.code}: {each.message}" for each in findings]
+
+
+Look = Callable[[Ran], Iterator[str]]
+
+
+def faults(
+    name: str, piece: Piece, folder: Path, registry: Registry, looks: Sequence[Look] = ()
+) -> tuple[list[str], list[str]]:
     """What is wrong with the run of a plan, and by which rules lint refuses it; without a refusal it is played twice, the
-    second time with a kill at one of its writes."""
+    second time with a kill at one of its writes. ``looks`` find more that is wrong with it."""
     document = document_of(name, piece)
     loaded = read(document, piece, folder, registry)
-    findings = [each for each in loaded.findings if each.severity == "error" or each.code in NOT_CLEAN]
-    refused = [f"{each.code}: {each.message}" for each in findings]
+    refused = clean(loaded)
     if refused or loaded.plan is None:
         return [], refused
     stage = stage_of(loaded.plan, piece)
@@ -208,16 +218,18 @@ def faults(name: str, piece: Piece, folder: Path, registry: Registry) -> tuple[l
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         return [f"crash: {type(error).__name__}: {error}"], []
     ran = Ran(document, piece, loaded.plan, lived)
-    found = [*_of_any_run(ran), *_of_claims(ran)]
+    found = [*wrong_of_any_run(ran), *wrong_of_claims(ran)]
+    for look in looks:
+        found += [f"surface: {sentence}" for sentence in look(ran)]
     return found + _killed(name, stage, lived, piece.ends), []
 
 
-def _of_claims(ran: Ran) -> Iterator[str]:
+def wrong_of_claims(ran: Ran) -> Iterator[str]:
     for claim in ran.piece.claims:
         yield from (f"claim: {sentence}" for sentence in claim(ran))
 
 
-def _of_any_run(ran: Ran) -> Iterator[str]:
+def wrong_of_any_run(ran: Ran) -> Iterator[str]:
     leaves = frozenset(
         spec.id for number, spec in enumerate(ran.state.specs) if number not in ran.state.containers and spec.gate is None
     )
