@@ -31,7 +31,19 @@ class Refusal(NamedTuple):
 
 
 LETS_GO_ON = ("allow-failure", "retry-on", "timebox", "budget-attempts")
-GATES = ("approval", "decision", "choose", "question", "window", "gate-rework", "reject-to", "expiry", "escalate", "checks", "words")
+GATES = (
+    "approval",
+    "decision",
+    "choose",
+    "question",
+    "window",
+    "gate-rework",
+    "reject-to",
+    "expiry",
+    "escalate",
+    "checks",
+    "words",
+)
 HOLDERS = (
     *("foreach", "foreach-tolerate", "loop-carry", "loop-until", "loop-until-ok"),
     *("matrix", "subplan", "subplan-file", "subplan-named"),
@@ -39,16 +51,32 @@ HOLDERS = (
 OF_WORK = ("retry", "retry-on", "timeout", "timebox", "backup", "env", "policy", "budget-cost", "delay")
 REFUSALS = (
     Refusal("PLAN611", "a gate whose task may fail stops nothing by a rejection", LETS_GO_ON, GATES, ("on",)),
-    Refusal("PLAN611", "what comes last runs after a rejection", ("foreach-tolerate", "loop-until-ok"), GATES, ("inside",)),
+    Refusal(
+        "PLAN611", "what comes last runs after a rejection", ("foreach-tolerate", "loop-until-ok"), GATES, ("inside",)
+    ),
     Refusal("PLAN801", "the task gives up all hosts and asks one", ("policy",), ("http", "breaker"), ("on",)),
-    Refusal("PLAN021", "people do the task, or the tasks inside it do the work", OF_WORK, (*GATES, *HOLDERS, "commands", "iterations"), ("on",)),
+    Refusal(
+        "PLAN021",
+        "people do the task, or the tasks inside it do the work",
+        OF_WORK,
+        (*GATES, *HOLDERS, "commands", "iterations"),
+        ("on",),
+    ),
     Refusal("PLAN021", "the breakers of a linked plan do not count", ("subplan-file",), ("breaker",), ("inside",)),
     Refusal("PLAN204", "what may fail or be skipped gives no output", (*LETS_GO_ON, "when-false"), (), ("on",)),
-    Refusal("PLAN204", "what may fail or be skipped gives no output", ("outputs",), (*LETS_GO_ON, "failure-modes"), ("on",)),
+    Refusal(
+        "PLAN204", "what may fail or be skipped gives no output", ("outputs",), (*LETS_GO_ON, "failure-modes"), ("on",)
+    ),
     Refusal("PLAN006", "only the plan itself is ended by a task", HOLDERS, ("ends-plan",), ("inside",)),
     Refusal("PLAN110", "a task follows the exit", ("foreach-tolerate", "loop-until-ok"), ("exit-role",), ("inside",)),
     Refusal("PLAN020", "services belong to the outermost plan", ("subplan-file",), ("services",), ("inside",)),
-    Refusal("PLAN004", "people are asked later by a gate that needs a task which waits", ("delay",), (*GATES, "judge"), ("on",)),
+    Refusal(
+        "PLAN004",
+        "people are asked later by a gate that needs a task which waits",
+        ("delay",),
+        (*GATES, "judge"),
+        ("on",),
+    ),
 )
 KNOWN: dict[str, str] = {}
 """Faults that stand, by the id of a marriage that shows them: a word of the sentence. Mended ones are taken out."""
@@ -56,6 +84,4 @@ KNOWN: dict[str, str] = {}
 
 def unexpected(marriage: Marriage, refused: Collection[str]) -> list[str]:
     """The refusals that no rule of the table explains."""
-    return [
-        f"refused: {each}" for each in refused if not any(rule.covers(marriage, each[:7]) for rule in REFUSALS)
-    ]
+    return [f"refused: {each}" for each in refused if not any(rule.covers(marriage, each[:7]) for rule in REFUSALS)]

@@ -12,7 +12,6 @@ from features import shown
 from features.accepted import KNOWN, unexpected
 from features.marriages import Marriage, pairs
 from features.played import document_of, faults
-
 from planrunner.plugins.registry import Registry
 
 BLOCK = 50

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from workbench import planrunner
+
 from features.accepted import KNOWN, unexpected
 from features.marriages import Marriage, pairs
 from features.pieces import Piece
 from features.played import Ran, clean, document_of, read, wrong_of_any_run, wrong_of_claims
-from workbench import planrunner
-
 from planrunner.app.history.compare import recorded
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.world import Reply
@@ -24,8 +24,7 @@ from planrunner.plugins.registry import Registry
 Json = Any
 Examine = Callable[[Path, str], list[str]]
 IMAGINED = frozenset(
-    ("timeout", "timebox", "watchdog", "sleep", "delay", "expiry", "escalate", "breaker", "http", "agent", "retry-on", "fresh")
-    + ("preconditions",)
+    ("timeout", "timebox", "watchdog", "sleep", "delay", "expiry", "escalate", "breaker", "http", "agent", "retry-on", "fresh", "preconditions")
 )
 """Features that need a clock that jumps, a host, a model or files that are there before."""
 WAITS = 8
@@ -115,7 +114,11 @@ def _answer(gate: Mapping[str, Json], piece: Piece, visit: int, person: str) -> 
             filled.append(said.get("option") or word.partition("|")[0])
         else:
             filled.append(said.get("comment", "no") if word == "TEXT" else word)
-    given = [] if "-f" in words or rejects else [part for name, value in said.get("values", {}).items() for part in ("-f", f"{name}={value}")]
+    given = (
+        []
+        if "-f" in words or rejects
+        else [part for name, value in said.get("values", {}).items() for part in ("-f", f"{name}={value}")]
+    )
     roles = [part for role in gate["roles"] for part in ("--role", role)]
     return [*filled, *given, "--as", person, *roles]
 
@@ -152,4 +155,3 @@ def _acts(reply: Reply) -> str:
     acts += [f"echo {shlex.quote(reply.stdout)}"] if reply.stdout else []
     code = reply.exit_code if reply.exit_code is not None else int(bool(reply.failure))
     return "; ".join([*acts, f"exit {code}"])
-

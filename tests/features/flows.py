@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from features.pieces import Ids, Piece, feature
-
 from planrunner.app.proof.world import Reply
 
 Json = Any
@@ -44,7 +43,12 @@ def _once(name: str) -> Callable[[Any], Iterator[str]]:
 @feature("noop", "a value loses its type, or is that of another copy")
 def noop(x: Ids) -> Piece:
     value = {"id": x("value"), "uses": "noop", "with": {"value": [1, {"two": 2.5}, None]}}
-    read = {"id": x("read"), "needs": [x("value")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('value')}.outputs.value[1].two }}}}"}}
+    read = {
+        "id": x("read"),
+        "needs": [x("value")],
+        "uses": "noop",
+        "with": {"value": f"{{{{ tasks.{x('value')}.outputs.value[1].two }}}}"},
+    }
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(x("read"))
@@ -58,8 +62,18 @@ def noop(x: Ids) -> Piece:
 @feature("python", "code is not called, or its values do not come back")
 def python(x: Ids) -> Piece:
     tasks = [
-        {"id": x("py"), "uses": "python.run", "with": {"code": "result = {'value': args['a'] * 2}", "args": {"a": 4}}, "outputs": {"value": "int"}},
-        {"id": x("use"), "needs": [x("py")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('py')}.outputs.value }}}}"}},
+        {
+            "id": x("py"),
+            "uses": "python.run",
+            "with": {"code": "result = {'value': args['a'] * 2}", "args": {"a": 4}},
+            "outputs": {"value": "int"},
+        },
+        {
+            "id": x("use"),
+            "needs": [x("py")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('py')}.outputs.value }}}}"},
+        },
     ]
     claim = goes_well(x("py"), x("use"))
     return Piece(tasks, x("py"), [claim], replies={x("py"): (Reply(outputs={"value": 8}),)}, last=x("use"))
@@ -102,7 +116,12 @@ def sleep(x: Ids) -> Piece:
 def commands(x: Ids) -> Piece:
     tasks = [
         {"id": x("calls"), "command": 'noop(value="a") -> first; noop(value=first.value) -> second'},
-        {"id": x("use"), "needs": [x("calls")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('calls')}.outputs.second }}}}"}},
+        {
+            "id": x("use"),
+            "needs": [x("calls")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('calls')}.outputs.second }}}}"},
+        },
     ]
     return Piece(tasks, x("calls"), [goes_well(x("calls"), x("use"))], last=x("use"))
 
@@ -152,19 +171,38 @@ def _joined(name: str, join: Json, fault: str, expected: str, bad: str = "skip")
         needs = [x("not"), x("well"), x("also")]
         meet: dict[str, Json] = {"id": x("meet"), "needs": needs, "join": join, "run": "true"}
         if name == "expression":
-            meet = {"id": x("meet"), "needs": f"{x('well')}.ok and ({x('also')}.ok or {x('not')}.skipped)", "run": "true"}
+            meet = {
+                "id": x("meet"),
+                "needs": f"{x('well')}.ok and ({x('also')}.ok or {x('not')}.skipped)",
+                "run": "true",
+            }
         tasks = [first, *others, meet]
 
         def claim(ran: Any) -> Iterator[str]:
             yield from ran.lost(x("meet"), status=expected)
             for one in ran.done(x("meet")):
                 level = one.id.rpartition("/")[0]
-                before = [ran.settled(each) for need in (x("well"), *([x("also")] if name != "expression" else [])) for each in ran.done(need, level)]
-                if name in ("all-done", "expression", "none-failed") and ran.starts(one)[0] < max(before, default=0.0) and one.state.visit == 1:
+                before = [
+                    ran.settled(each)
+                    for need in (x("well"), *([x("also")] if name != "expression" else []))
+                    for each in ran.done(need, level)
+                ]
+                if (
+                    name in ("all-done", "expression", "none-failed")
+                    and ran.starts(one)[0] < max(before, default=0.0)
+                    and one.state.visit == 1
+                ):
                     yield f"`{one.id}` began before what it needs was done"
 
         open_ = {x("not")} | ({x("meet")} if expected != "completed" else set())
-        return Piece(tasks, x("well"), [claim], {"params": {"no": False}}, last=x("meet") if expected == "completed" else x("also"), open=frozenset(open_))
+        return Piece(
+            tasks,
+            x("well"),
+            [claim],
+            {"params": {"no": False}},
+            last=x("meet") if expected == "completed" else x("also"),
+            open=frozenset(open_),
+        )
 
 
 _joined("all", "all", "a task begins though a need was skipped", "omitted")
@@ -215,7 +253,12 @@ def recovers(x: Ids) -> Piece:
     tasks = [
         {"id": x("fetch"), "run": "exit 1", "outputs": given, "on_failure": {"to": x("mirror"), "recovers": True}},
         {"id": x("mirror"), "run": "true", "outputs": given},
-        {"id": x("use"), "needs": [x("fetch")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('fetch')}.outputs.from }}}}"}},
+        {
+            "id": x("use"),
+            "needs": [x("fetch")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('fetch')}.outputs.from }}}}"},
+        },
     ]
 
     def claim(ran: Any) -> Iterator[str]:
@@ -230,7 +273,10 @@ def recovers(x: Ids) -> Piece:
 
 @feature("next-else", "both ways are taken, or neither")
 def next_else(x: Ids) -> Piece:
-    ways = [{"on": "success", "to": x("large"), "when": f"tasks.{x('size')}.outputs.n > 100"}, {"on": "success", "to": x("small"), "else": True}]
+    ways = [
+        {"on": "success", "to": x("large"), "when": f"tasks.{x('size')}.outputs.n > 100"},
+        {"on": "success", "to": x("small"), "else": True},
+    ]
     tasks = [
         {"id": x("size"), "run": "true", "outputs": {"n": "int"}, "next": ways},
         {"id": x("small"), "run": "true"},
@@ -253,7 +299,12 @@ def rework(x: Ids) -> Piece:
     tasks = [
         draft,
         {"id": x("review"), "needs": [x("draft")], "run": "true", "on_failure": {"rework": x("draft"), "max": 4}},
-        {"id": x("print"), "needs": [x("review")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('draft')}.outputs.version }}}}"}},
+        {
+            "id": x("print"),
+            "needs": [x("review")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('draft')}.outputs.version }}}}"},
+        },
     ]
 
     def claim(ran: Any) -> Iterator[str]:
@@ -270,7 +321,12 @@ def rework(x: Ids) -> Piece:
 def family(x: Ids) -> Piece:
     tasks = [
         {"id": x("list"), "uses": "noop", "with": {"value": ["p", "q", "r"]}},
-        {"id": x("dive-*"), "needs": [x("list")], "foreach": f"tasks.{x('list')}.outputs.value", "run": "echo {{ item }}"},
+        {
+            "id": x("dive-*"),
+            "needs": [x("list")],
+            "foreach": f"tasks.{x('list')}.outputs.value",
+            "run": "echo {{ item }}",
+        },
         {"id": x("report"), "needs": [x("dive-*")], "run": "true"},
     ]
 
@@ -327,7 +383,12 @@ def agent(x: Ids) -> Piece:
         "rounds": 5,
         "budgets": {"cost": "$1", "tokens": "50", "calls": 20},
     }
-    use = {"id": x("use"), "needs": [x("agent")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('agent')}.outputs.ok }}}}"}}
+    use = {
+        "id": x("use"),
+        "needs": [x("agent")],
+        "uses": "noop",
+        "with": {"value": f"{{{{ tasks.{x('agent')}.outputs.ok }}}}"},
+    }
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(x("use"))
@@ -338,7 +399,15 @@ def agent(x: Ids) -> Piece:
                 yield f"`{one.id}` took {one.state.outputs.get('rounds')} rounds, and the answer of the second is good"
 
     def says(ok: bool) -> Reply:
-        answer = {"text": "{}", "done": True, "answer": {"ok": ok}, "calls": [], "transcript": "sha256:0", "context": [], "refused": []}
+        answer = {
+            "text": "{}",
+            "done": True,
+            "answer": {"ok": ok},
+            "calls": [],
+            "transcript": "sha256:0",
+            "context": [],
+            "refused": [],
+        }
         return Reply(outputs=answer, usage={"cost": 0.01, "tokens": 10, "calls": 1})
 
     replies = {f"*{x('agent')}/model": (says(True),)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from features.pieces import Ids, Piece, holder, holding, merged, step
-
+from features.pieces import Ids, Piece, holder, holding, merged
 from planrunner.app.proof.world import Reply
 
 Json = Any
@@ -19,9 +18,8 @@ def _inside(ran: Any, piece: Piece, around: str) -> Iterator[str]:
     if ran.calm:
         for task in piece.tasks:
             name = task["id"]
-            if name not in piece.open and not name.endswith("*"):
-                if not ran.of(name, f"{around}/"):
-                    yield f"`{name}` is not inside `{around}`"
+            if name not in piece.open and not name.endswith("*") and not ran.of(name, f"{around}/"):
+                yield f"`{name}` is not inside `{around}`"
 
 
 def _at_last(held: Piece) -> dict[str, Json]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from features.pieces import Ids, Key, key
-
 from planrunner.app.proof.world import Reply
 from planrunner.machine.events import RetryScheduled
 
@@ -180,10 +180,10 @@ def limits(x: Ids, main: str, leaf: bool) -> Key:
         yield from ran.lost(x("other"))
         spans = []
         for one in [*ran.of(main), *ran.of(x("other"))] if leaf else []:
-            for begun, ended in zip(ran.starts(one), [each for each in ran.ends(one)], strict=False):
+            for begun, ended in zip(ran.starts(one), ran.ends(one), strict=False):
                 spans.append((begun, ended, one.id))
         spans.sort()
-        for (_, ended, first), (begun, _, second) in zip(spans, spans[1:], strict=False):
+        for (_, ended, first), (begun, _, second) in pairwise(spans):
             if begun < ended - 1e-9:
                 yield f"`{second}` began while `{first}` ran, though one at a time may"
 

@@ -67,7 +67,11 @@ def _budgets(scopes: Mapping[str, Json], entries: Sequence[Entry], leaves: froze
                 counted[scope, "attempts"] += not event.reissue
                 for what in event.reserved:
                     limit = _limit(scopes, scope, what)
-                    if limit is not None and spent[scope, what] >= limit + extra[scope, what] > 0 and spent[scope, what]:
+                    if (
+                        limit is not None
+                        and spent[scope, what] >= limit + extra[scope, what] > 0
+                        and spent[scope, what]
+                    ):
                         yield f"`{event.task}` begins though {what} of `{scope}` is used up (entry {entry.seq})"
         elif isinstance(event, AttemptEnded):
             for scope in around(event.task, scopes):

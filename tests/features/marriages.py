@@ -17,6 +17,7 @@ APART = {
     ("budget-cost", "watchdog", "on"): "an attempt that is cut off counts with all that is set aside for it",
     ("budget-cost", "timeout", "on"): "the same",
     ("budget-cost", "timebox", "on"): "the same",
+    ("breaker", "breaker", "beside"): "both are watched by one breaker",
     ("outputs", "failure-modes", "on"): "a script that stands in may give any output, or none",
     ("outputs", "when-false", "on"): "what is skipped gives no output",
 }

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from features.pieces import Ids, Piece, feature
-
 from planrunner.app.proof.world import Reply
 from planrunner.machine.events import GateDecided, GateOpened
 
@@ -30,7 +29,11 @@ def _gate(x: Ids, keys: dict[str, Json], answer: Json, decision: str, outputs: d
             if ran.calm and decided[-1:] != [decision]:
                 yield f"`{one.id}` was decided {decided} and should be {decision}"
             if ran.calm and passes:
-                wrong = {name: one.state.outputs.get(name) for name in outputs if one.state.outputs.get(name) != outputs[name]}
+                wrong = {
+                    name: one.state.outputs.get(name)
+                    for name in outputs
+                    if one.state.outputs.get(name) != outputs[name]
+                }
                 if wrong:
                     yield f"`{one.id}` gave {wrong} and should give {outputs}"
             opened = ran.events_of("GateOpened", one.id)
@@ -55,9 +58,20 @@ def approval(x: Ids) -> Piece:
 def decision(x: Ids) -> Piece:
     options = [{"id": "one", "to": x("first")}, {"id": "two", "to": x("second")}]
     tasks = [
-        {"id": x("way"), "gate": "decision", "ask": "Which?", "options": options, "form": {"size": {"type": "int", "default": 3}}},
+        {
+            "id": x("way"),
+            "gate": "decision",
+            "ask": "Which?",
+            "options": options,
+            "form": {"size": {"type": "int", "default": 3}},
+        },
         {"id": x("first"), "needs": [x("way")], "run": "true"},
-        {"id": x("second"), "needs": [x("way")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('way')}.outputs.size }}}}"}},
+        {
+            "id": x("second"),
+            "needs": [x("way")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('way')}.outputs.size }}}}"},
+        },
         {"id": x("joined"), "needs": [x("first"), x("second")], "join": "any", "run": "true"},
     ]
 
@@ -78,7 +92,14 @@ def choose(x: Ids) -> Piece:
     options = [{"id": "one", "to": x("first")}, {"id": "two", "to": x("second")}]
     tasks = [
         {"id": x("pick"), "run": "true", "outputs": {"best": "string"}},
-        {"id": x("way"), "needs": [x("pick")], "gate": "decision", "ask": "Which?", "options": options, "choose": f"tasks.{x('pick')}.outputs.best"},
+        {
+            "id": x("way"),
+            "needs": [x("pick")],
+            "gate": "decision",
+            "ask": "Which?",
+            "options": options,
+            "choose": f"tasks.{x('pick')}.outputs.best",
+        },
         {"id": x("first"), "needs": [x("way")], "run": "true"},
         {"id": x("second"), "needs": [x("way")], "run": "true"},
     ]
@@ -104,7 +125,12 @@ def question(x: Ids) -> Piece:
 def checks(x: Ids) -> Piece:
     tasks = [
         {"id": x("measure"), "run": "true", "outputs": {"n": "int"}},
-        {"id": x("check"), "needs": [x("measure")], "gate": "checks", "checks": [f"tasks.{x('measure')}.outputs.n < 100"]},
+        {
+            "id": x("check"),
+            "needs": [x("measure")],
+            "gate": "checks",
+            "checks": [f"tasks.{x('measure')}.outputs.n < 100"],
+        },
         {"id": x("go"), "needs": [x("check")], "run": "true"},
     ]
 
@@ -135,7 +161,14 @@ def window(x: Ids) -> Piece:
 @feature("expiry", "a gate that nobody decides in time stays open, or passes")
 def expiry(x: Ids) -> Piece:
     tasks = [
-        {"id": x("gate"), "gate": "approval", "ask": "Now?", "expires": "2d", "on_expiry": "reject", "on_failure": {"to": x("then"), "recovers": True}},
+        {
+            "id": x("gate"),
+            "gate": "approval",
+            "ask": "Now?",
+            "expires": "2d",
+            "on_expiry": "reject",
+            "on_failure": {"to": x("then"), "recovers": True},
+        },
         {"id": x("then"), "run": "true"},
     ]
 
@@ -143,7 +176,11 @@ def expiry(x: Ids) -> Piece:
         yield from ran.lost(x("gate"), status="failed")
         yield from ran.lost(x("then"))
         for entry in ran.events(GateDecided, x("gate")):
-            asked = [each.at for each in ran.events_of("GateOpened", entry.event.task) if each.event.visit == entry.event.visit]
+            asked = [
+                each.at
+                for each in ran.events_of("GateOpened", entry.event.task)
+                if each.event.visit == entry.event.visit
+            ]
             if entry.event.decision == "expired" and entry.at - asked[-1] < 2 * 86400 - 1:
                 yield f"`{entry.event.task}` expired after {entry.at - asked[-1]} s of two days"
             if ran.calm and entry.event.decision != "expired":
@@ -175,8 +212,19 @@ def escalate(x: Ids) -> Piece:
 def gate_rework(x: Ids) -> Piece:
     tasks = [
         {"id": x("draft"), "uses": "noop", "with": {"value": "{{ rework.comment }}"}},
-        {"id": x("review"), "needs": [x("draft")], "gate": "approval", "ask": "Good?", "on_reject": {"rework": x("draft"), "max": 2}},
-        {"id": x("print"), "needs": [x("review")], "uses": "noop", "with": {"value": f"{{{{ tasks.{x('draft')}.outputs.value }}}}"}},
+        {
+            "id": x("review"),
+            "needs": [x("draft")],
+            "gate": "approval",
+            "ask": "Good?",
+            "on_reject": {"rework": x("draft"), "max": 2},
+        },
+        {
+            "id": x("print"),
+            "needs": [x("review")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ tasks.{x('draft')}.outputs.value }}}}"},
+        },
     ]
 
     def claim(ran: Any) -> Iterator[str]:
@@ -205,7 +253,10 @@ def reject_to(x: Ids) -> Piece:
 
 @feature("judge", "a criterion in plain words is decided by nobody")
 def judge(x: Ids) -> Piece:
-    tasks = [{"id": x("text"), "run": "true", "expect": ["judge: it is friendly"]}, {"id": x("send"), "needs": [x("text")], "run": "true"}]
+    tasks = [
+        {"id": x("text"), "run": "true", "expect": ["judge: it is friendly"]},
+        {"id": x("send"), "needs": [x("text")], "run": "true"},
+    ]
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(x("send"))
@@ -218,7 +269,10 @@ def judge(x: Ids) -> Piece:
 
 @feature("label-gate", "a label that people decide about goes through without them")
 def label_gate(x: Ids) -> Piece:
-    tasks = [{"id": x("deploy"), "run": "true", "labels": [x("prod")]}, {"id": x("tell"), "needs": [x("deploy")], "run": "true"}]
+    tasks = [
+        {"id": x("deploy"), "run": "true", "labels": [x("prod")]},
+        {"id": x("tell"), "needs": [x("deploy")], "run": "true"},
+    ]
     keys = {"policy": {"gates": {x("prod"): {"gate": "approval", "ask": "Deploy?"}}}}
 
     def claim(ran: Any) -> Iterator[str]:

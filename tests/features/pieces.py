@@ -103,9 +103,7 @@ def key(name: str, fault: str) -> Callable[[Callable[[Ids, str, bool], Key]], Ca
     """Register keys of a task."""
 
     def add(dress: Callable[[Ids, str, bool], Key]) -> Callable[[Ids, str, bool], Key]:
-        FEATURES[name] = Feature(
-            name, fault, lambda x: dressed(step(x, "it"), dress(x, x("it"), True)), dress=dress
-        )
+        FEATURES[name] = Feature(name, fault, lambda x: dressed(step(x, "it"), dress(x, x("it"), True)), dress=dress)
         return dress
 
     return add
@@ -212,7 +210,7 @@ def holding(held: Piece, task: dict[str, Json], claim: Claim, **more: Json) -> P
         for each in held.tasks:
             each["needs"] = [name for name in each.get("needs", []) if name not in services]
         task = {**task, "needs": [*task.get("needs", []), *services]}
-    said = {**{"keys": held.keys, "last": "", "leaf": False}, **more}
+    said = {"keys": held.keys, "last": "", "leaf": False, **more}
     return held._replace(tasks=[task], main=task["id"], claims=[*held.claims, claim], **said)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from features.flows import goes_well
 from features.pieces import Ids, Piece, feature
-
 from planrunner.app.proof.world import Reply
-from planrunner.machine.events import AttemptStarted, RollbackEnded, RunEnded, TaskSettled, UndoSettled
+from planrunner.machine.events import RollbackEnded, RunEnded, UndoSettled
 
 Json = Any
 
@@ -47,7 +46,12 @@ def hypotheses(x: Ids) -> Piece:
     evidence = [{"hypothesis": name, "supports": "exit_code == 0", "weight": "strong"}]
     tasks = [
         {"id": x("probe"), "run": "true", "evidence": evidence},
-        {"id": x("tell"), "needs": [x("probe")], "uses": "noop", "with": {"value": f"{{{{ hypotheses.{name}.confidence }}}}"}},
+        {
+            "id": x("tell"),
+            "needs": [x("probe")],
+            "uses": "noop",
+            "with": {"value": f"{{{{ hypotheses.{name}.confidence }}}}"},
+        },
     ]
 
     def claim(ran: Any) -> Iterator[str]:
@@ -144,7 +148,11 @@ def on_failure_stop(x: Ids) -> Piece:
             for other in ran.of(x("next"), level):
                 same = other.id.rpartition("/")[0] == level and one.state.status == "failed"
                 number = ran.state.index[other.id]  # what follows a handler goes on
-                if same and number not in ran.state.shape.tolerant and any(start > ran.settled(one) for start in ran.starts(other)):
+                if (
+                    same
+                    and number not in ran.state.shape.tolerant
+                    and any(start > ran.settled(one) for start in ran.starts(other))
+                ):
                     yield f"`{other.id}` began after `{one.id}` failed"
 
     replies = {x("bad"): (Reply(failure="logic"),), x("slow"): (Reply(takes=9.0),)}
@@ -154,7 +162,10 @@ def on_failure_stop(x: Ids) -> Piece:
 @feature("plan-cost", "the plan spends more than it may, or stops before it is spent")
 def plan_cost(x: Ids) -> Piece:
     keys = {"budgets": {"cost": "$1000", "warn": "80%"}}
-    tasks = [{"id": x("spend"), "run": "true", "budgets": {"cost": "$2"}}, {"id": x("more"), "needs": [x("spend")], "run": "true", "budgets": {"cost": "$1"}}]
+    tasks = [
+        {"id": x("spend"), "run": "true", "budgets": {"cost": "$2"}},
+        {"id": x("more"), "needs": [x("spend")], "run": "true", "budgets": {"cost": "$1"}},
+    ]
 
     def claim(ran: Any) -> Iterator[str]:
         yield from ran.lost(x("more"))
@@ -206,7 +217,11 @@ def iterations(x: Ids) -> Piece:
 
 @feature("plan-outputs", "an output of the plan is not that of its task")
 def plan_outputs(x: Ids) -> Piece:
-    keys = {"outputs": {x("told").replace("-", "_"): "{{ params.told }}"}, "params": {"told": "yes"}, "done": ["1 == 1 or params.told == 'no'"]}
+    keys = {
+        "outputs": {x("told").replace("-", "_"): "{{ params.told }}"},
+        "params": {"told": "yes"},
+        "done": ["1 == 1 or params.told == 'no'"],
+    }
 
     def claim(ran: Any) -> Iterator[str]:
         ends = [entry.event for entry in ran.entries if isinstance(entry.event, RunEnded)]

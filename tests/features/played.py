@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from features.limits import last, passed_limits
 from features.pieces import Piece
-
 from planrunner.app.proof.lives import Broken, Lived, Stage, live
 from planrunner.app.proof.promises import check, differences
 from planrunner.app.proof.reads import outputs_read
@@ -94,9 +93,7 @@ class Ran:
 
     def starts(self, one: One) -> list[float]:
         return [
-            entry.at
-            for entry in self.entries
-            if isinstance(entry.event, AttemptStarted) and entry.event.task == one.id
+            entry.at for entry in self.entries if isinstance(entry.event, AttemptStarted) and entry.event.task == one.id
         ]
 
     def ends(self, one: One) -> list[float]:
@@ -112,10 +109,13 @@ class Ran:
         if ledger is None:
             return None
         numbers = [
-            number for number, spec in enumerate(self.state.specs)
+            number
+            for number, spec in enumerate(self.state.specs)
             if last(spec.id) == name and number not in self.state.containers
         ]
-        return sum(float(amount(what, ledger.accounts[at].spent.get(what, 0))) for at in numbers if at in ledger.accounts)
+        return sum(
+            float(amount(what, ledger.accounts[at].spent.get(what, 0))) for at in numbers if at in ledger.accounts
+        )
 
     def events_of(self, kind: str, task: str) -> list[Entry]:
         return [entry for entry in self.entries if type(entry.event).__name__ == kind and entry.event.task == task]
@@ -124,7 +124,9 @@ class Ran:
         return [entry for entry in self.entries if isinstance(entry.event, kind) and last(entry.event.task) == name]
 
     def settled(self, one: One) -> float:
-        return max(entry.at for entry in self.entries if isinstance(entry.event, TaskSettled) and entry.event.task == one.id)
+        return max(
+            entry.at for entry in self.entries if isinstance(entry.event, TaskSettled) and entry.event.task == one.id
+        )
 
 
 def is_current_in_rounds(state: State, number: int) -> bool:
@@ -159,7 +161,12 @@ def stage_of(plan: Plan, piece: Piece, people: bool = True) -> Stage:
     """The imagined world of a piece. Without ``people`` nobody answers."""
     known = known_capabilities(plan)
     world = World(
-        dict(piece.replies), dict(piece.gates), piece.facts, fields=known.fields, read=outputs_read(plan), seconds=SECONDS
+        dict(piece.replies),
+        dict(piece.gates),
+        piece.facts,
+        fields=known.fields,
+        read=outputs_read(plan),
+        seconds=SECONDS,
     )
 
     def said(state: State, number: int) -> Json:
@@ -215,7 +222,7 @@ def faults(
         check(loaded.plan, lived)
     except Broken as broken:
         return [f"promise: {broken}"], []
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception as error:
         return [f"crash: {type(error).__name__}: {error}"], []
     ran = Ran(document, piece, loaded.plan, lived)
     found = [*wrong_of_any_run(ran), *wrong_of_claims(ran)]
@@ -231,7 +238,9 @@ def wrong_of_claims(ran: Ran) -> Iterator[str]:
 
 def wrong_of_any_run(ran: Ran) -> Iterator[str]:
     leaves = frozenset(
-        spec.id for number, spec in enumerate(ran.state.specs) if number not in ran.state.containers and spec.gate is None
+        spec.id
+        for number, spec in enumerate(ran.state.specs)
+        if number not in ran.state.containers and spec.gate is None
     )
     yield from (f"limit: {sentence}" for sentence in passed_limits(ran.document, ran.entries, leaves))
     for entry in ran.entries:
@@ -240,9 +249,7 @@ def wrong_of_any_run(ran: Ran) -> Iterator[str]:
             yield f"knowable: `{event.task}` failed though lint was content: {event.outcome.message}"
         if isinstance(event, TaskSettled) and event.status == "failed" and event.reason in ("when", "edge", "settings"):
             yield f"knowable: `{event.task}` failed ({event.reason}) though lint was content: {event.detail}"
-    if ran.state.ended_at is None:
-        yield f"end: the run is {ran.state.status} ({ran.state.reason}: {ran.state.detail})"
-    elif ran.piece.fails != (ran.state.status == "failed") and not ran.piece.ends:
+    if ran.state.ended_at is None or (ran.piece.fails != (ran.state.status == "failed") and not ran.piece.ends):
         yield f"end: the run is {ran.state.status} ({ran.state.reason}: {ran.state.detail})"
     if ran.calm:
         yield from _left(ran)
@@ -272,7 +279,7 @@ def _killed(name: str, stage: Stage, calm: Lived, cut: bool) -> Iterator[str] | 
         check(stage.plan, other)
     except Broken as broken:
         return [f"kill: {where}: {broken}"]
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return [f"kill: {where}: {type(error).__name__}: {error}"]
     late = any(found.failure == "timeout" for found in calm.state.tasks)
     if cut or late:  # what had begun by then is a matter of timing

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from features.played import Ran
-
 from planrunner.app.handoff.pages import drawn
 from planrunner.app.handoff.postmortem import Before, postmortem
 from planrunner.app.history.compare import Recorded, comparison

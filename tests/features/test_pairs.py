@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from features.accepted import KNOWN
 from features.checking import blocks, of_block, problems, written
 from features.marriages import Marriage, pairs, singles
