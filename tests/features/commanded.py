@@ -24,7 +24,21 @@ from planrunner.plugins.registry import Registry
 Json = Any
 Examine = Callable[[Path, str], list[str]]
 IMAGINED = frozenset(
-    ("timeout", "timebox", "watchdog", "sleep", "delay", "expiry", "escalate", "breaker", "http", "agent", "retry-on", "fresh", "preconditions")
+    (
+        "timeout",
+        "timebox",
+        "watchdog",
+        "sleep",
+        "delay",
+        "expiry",
+        "escalate",
+        "breaker",
+        "http",
+        "agent",
+        "retry-on",
+        "fresh",
+        "preconditions",
+    )
 )
 """Features that need a clock that jumps, a host, a model or files that are there before."""
 WAITS = 8
