@@ -65,7 +65,11 @@ REFUSALS = (
     Refusal("PLAN021", "the breakers of a linked plan do not count", ("subplan-file",), ("breaker",), ("inside",)),
     Refusal("PLAN204", "what may fail or be skipped gives no output", (*LETS_GO_ON, "when-false"), (), ("on",)),
     Refusal(
-        "PLAN204", "what may fail or be skipped gives no output", ("outputs",), (*LETS_GO_ON, "failure-modes"), ("on",)
+        "PLAN204",
+        "what may fail or be skipped gives no output",
+        ("outputs",),
+        (*LETS_GO_ON, "failure-modes", "breaker"),
+        ("on",),
     ),
     Refusal("PLAN006", "only the plan itself is ended by a task", HOLDERS, ("ends-plan",), ("inside",)),
     Refusal("PLAN110", "a task follows the exit", ("foreach-tolerate", "loop-until-ok"), ("exit-role",), ("inside",)),

@@ -102,9 +102,9 @@ def rollback(x: Ids) -> Piece:
                     yield f"`{one.id}` stands though the plan is rolled back"
                 if one.state.status == "rolled_back" and undone[-1:] != ["undone"]:
                     yield f"`{one.id}` is rolled back and its action ended {undone}"
-        if not ran.piece.ends and any(one.state.status == "failed" for one in ran.of(x("bad"))):
-            if not any(isinstance(entry.event, RollbackEnded) for entry in ran.entries):
-                yield "nothing was rolled back though a task failed"
+        failed = not ran.piece.ends and any(one.state.status == "failed" for one in ran.of(x("bad")))
+        if failed and not any(isinstance(entry.event, RollbackEnded) for entry in ran.entries):
+            yield "nothing was rolled back though a task failed"
 
     replies = {x("bad"): (Reply(failure="logic"),)}
     return Piece(tasks, x("b"), [claim], {"on_failure": "rollback"}, replies, last=x("bad"), fails=True)
@@ -225,8 +225,8 @@ def plan_outputs(x: Ids) -> Piece:
 
     def claim(ran: Any) -> Iterator[str]:
         ends = [entry.event for entry in ran.entries if isinstance(entry.event, RunEnded)]
-        if "outputs" in ran.document and ends and ends[-1].status == "completed":
-            if ends[-1].outputs.get(x("told").replace("-", "_")) != "yes":
-                yield f"the plan gave {ends[-1].outputs}"
+        well = "outputs" in ran.document and ends and ends[-1].status == "completed"
+        if well and ends[-1].outputs.get(x("told").replace("-", "_")) != "yes":
+            yield f"the plan gave {ends[-1].outputs}"
 
     return Piece([{"id": x("work"), "run": "true"}], x("work"), [claim], keys, leaf=True)

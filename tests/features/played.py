@@ -16,7 +16,7 @@ from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, decided, decision, extended, known_capabilities, lapses, script
 from planrunner.capabilities.contract import Call
 from planrunner.engine.simulated import Script
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateOpened, TaskSettled
 from planrunner.machine.ledger import amount
 from planrunner.machine.rework import is_current
 from planrunner.machine.state import State, TaskState
@@ -60,9 +60,9 @@ class Ran:
         name = name.removesuffix("[]")
         found = []
         for number, (spec, state) in enumerate(zip(self.state.specs, self.state.tasks)):
-            if last(spec.id) == name and spec.id.endswith("]") == copies and spec.id.startswith(within):
-                if is_current_in_rounds(self.state, number):
-                    found.append(One(spec.id, spec, state))
+            fits = last(spec.id) == name and spec.id.endswith("]") == copies and spec.id.startswith(within)
+            if fits and is_current_in_rounds(self.state, number):
+                found.append(One(spec.id, spec, state))
         return found
 
     def done(self, name: str, within: str = "") -> list[One]:
@@ -249,6 +249,10 @@ def wrong_of_any_run(ran: Ran) -> Iterator[str]:
             yield f"knowable: `{event.task}` failed though lint was content: {event.outcome.message}"
         if isinstance(event, TaskSettled) and event.status == "failed" and event.reason in ("when", "edge", "settings"):
             yield f"knowable: `{event.task}` failed ({event.reason}) though lint was content: {event.detail}"
+    seen = [entry.event for entry in ran.entries if isinstance(entry.event, GateOpened)]
+    yield from (f"gate: `{event.task}` asks and shows nothing" for event in seen if not event.shown)
+    waiting = (state.gate for state in ran.state.tasks if state.gate is not None and state.gate.opened)
+    yield from ("gate: what a gate has shown is lost" for gate in waiting if not gate.shown)
     if ran.state.ended_at is None or (ran.piece.fails != (ran.state.status == "failed") and not ran.piece.ends):
         yield f"end: the run is {ran.state.status} ({ran.state.reason}: {ran.state.detail})"
     if ran.calm:
