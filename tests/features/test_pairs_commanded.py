@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from features.commanded import faults, real_pairs
 
+from features.commanded import faults, real_pairs
 from planrunner.plugins.registry import Registry
 
 REAL = int(os.environ.get("PLANRUNNER_COMMANDED_PAIRS", "60"))
