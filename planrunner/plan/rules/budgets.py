@@ -73,6 +73,28 @@ def check_spending(view: PlanView) -> Iterable[Diagnostic]:
         yield _finding(what, tasks)
     for task, kinds in reporting.values():
         yield _unbounded(task, kinds)
+    yield from _linked(view, view.plan.tasks, (view.plan.budgets,))
+
+
+def _linked(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) -> Iterator[Diagnostic]:
+    """The same of tasks in linked plans, at what links them: a budget around that counts for them too."""
+    for task in tasks:
+        budgets = (*around, task.budgets)
+        if task.sub is not None:
+            found: dict[tuple[str, bool], list[str]] = {}
+            for inner, what in _unlimited(view, task.sub.tasks, budgets):
+                capability = view.capabilities.get(ASKING if inner.agent is not None else inner.uses)
+                spends = capability is not None and what in capability.spends
+                found.setdefault((what, spends), []).append(f"{task.id}/{inner.id}")
+            for (what, spends), ids in found.items():
+                verb = ("spends" if len(ids) == 1 else "spend") if spends else "may report"
+                whose = "its" if len(ids) == 1 else "their"
+                message = f"{names(ids)} {verb} {what}, which a budget here limits, without a limit of {whose} own"
+                help_ = f"write `budgets: {{{what}: …}}` at each, or under `defaults` of the linked plan"
+                yield Diagnostic("PLAN506" if spends else "PLAN511", message, span_of(task, "subplan"), help=help_)
+            yield from _linked(view, task.sub.tasks, budgets)
+        elif task.agent is None:
+            yield from _linked(view, (*task.subplan, *(task.loop.tasks if task.loop is not None else ())), budgets)
 
 
 def _unbounded(task: Task, kinds: list[str]) -> Diagnostic:

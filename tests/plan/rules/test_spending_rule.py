@@ -67,3 +67,17 @@ def test_a_script_that_reports_within_its_own_limit_or_under_none_is_fine() -> N
     assert not findings(REPORTS, budgets={"cost": "$1"}, defaults={"budgets": {"cost": "$0.1"}})
     assert not findings(REPORTS, budgets={"tokens": 5, "calls": 3})
     assert not findings({"id": "a", "run": "work"}, budgets={"cost": "$1"})
+
+
+def test_a_linked_plan_is_asked_for_limits_where_a_budget_around_it_counts() -> None:
+    part = {"tasks": [{"id": "a", "run": "work"}]}
+    link = {"id": "sub", "subplan": "part"}
+    [message] = found(link, subplans={"part": part}, budgets={"cost": "$1"})
+    assert message == "`sub/a` spends cost, which a budget here limits, without a limit of its own"
+    assert len(found({**link, "budgets": {"cost": "$1"}}, subplans={"part": part})) == 1
+    assert len(found({"id": "in", "subplan": [link]}, subplans={"part": part}, budgets={"cost": "$1"})) == 1
+    limited = {**part, "defaults": {"budgets": {"cost": "$0.10"}}}
+    assert not found(link, subplans={"part": limited}, budgets={"cost": "$1"})
+    assert not found(link, subplans={"part": part}, budgets={"calls": 3})
+    reports = {"tasks": [{"timeout": "1m", **REPORTS}]}
+    assert [code for code, _ in findings(link, subplans={"part": reports}, budgets={"cost": "$1"})] == ["PLAN511"]
