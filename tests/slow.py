@@ -195,6 +195,7 @@ LONG = (
     "docs/test_plans.py",
     "plugins/test_plugins_hanging.py",
     "crash/test_kill_everywhere.py",
+    "features/test_real_pairs.py",
     "e2e/test_printed_plans.py",
     "simulation/test_nested_simulation.py",
     "fuzz/test_lint_any_bytes.py",

@@ -186,8 +186,10 @@ class Examination:
         if row is None:
             self.say("`runs --json` does not list the run")
         else:
-            for name in ("status", "started", "ended", "duration", "revision", "reason"):
+            for name in ("status", "started", "ended", "duration", "reason"):
                 self.same(f"`runs --json`: {name}", row[name], self.shown[name])
+            if not self.truth.revised:  # lists name the plan that a run began with
+                self.same("`runs --json`: revision", row["revision"], self.shown["revision"])
         told = self.digest
         if told is None:
             self.say("`runs digest` does not tell of the run")

@@ -123,7 +123,7 @@ def played(pair: Pair, folder: Path, address: str) -> Iterator[str]:
         yield f"there is no run: {shown}"
         return
     yield from _claims(piece, shown)
-    yield from examine(folder, shown["run_id"])
+    yield from examine(folder, shown["run_id"], acts=False)
     if not call(folder, "rollback", "last", "--preview").code:
         yield from _undone(folder, shown, before)
 
@@ -177,7 +177,8 @@ def _undone(folder: Path, shown: Json, before: Json) -> Iterator[str]:
     after = _tree(folder)
     if after != before:
         yield f"rollback leaves {sorted(after.items() ^ before.items())}"
-    yield from (f"rolled back: {text}" for text in examine(folder, shown["run_id"], acts=False))
+    if shown["run_id"][-1].isdigit():  # a third of them; each takes as long as the run
+        yield from (f"rolled back: {text}" for text in examine(folder, shown["run_id"], acts=False))
 
 
 def _tree(folder: Path) -> dict[str, bytes]:

@@ -1,0 +1,88 @@
+"""The examination itself: a sound run passes, and what is falsified on one surface is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from features.doors import call
+from features.examine import examine
+
+from planrunner.app.history import show
+from planrunner.app.people import gates
+from planrunner.views import run as run_view
+from planrunner.views import status
+
+pytestmark = pytest.mark.slow
+
+PLAN = """
+plan: p
+on_failure: continue
+defaults: {timeout: 1m}
+budgets: {cost: $1}
+tasks:
+  - {id: paid, run: 'echo cost=0.5 >> "$PLANRUNNER_USAGE"', budgets: {cost: $0.6}}
+  - id: fan
+    foreach: [1, 2]
+    subplan:
+      - {id: x, run: 'test {{ item }} = 1', retry: {attempts: 2, delay: 0s}}
+      - {id: g, needs: [x], ask: 'so?'}
+"""
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory, _data_home: str) -> tuple[Path, str]:
+    """A project with a run that waits at a gate, and the run."""
+    folder = tmp_path_factory.mktemp("examined")
+    (folder / "p.yaml").write_text(PLAN)
+    assert call(folder, "exec", "p.yaml", "--progress", "quiet").code == 8
+    return folder, str(json.loads(call(folder, "show", "--json").out)["run_id"])
+
+
+def test_a_sound_run_passes(waiting: tuple[Path, str]) -> None:
+    assert examine(*waiting) == []
+
+
+def _other_status(task: Any) -> Any:
+    return {**task, "status": "skipped"} if task["status"] == "failed" else task
+
+
+def _attempts(task: Any) -> Any:
+    return {**task, "attempts": task["attempts"] + 1}
+
+
+@pytest.mark.parametrize(
+    "change, told", [(_other_status, "skipped, failed by the journal"), (_attempts, "attempts of")]
+)
+def test_a_figure_that_the_rows_contradict_is_found(
+    waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any], told: str
+) -> None:
+    kept = run_view.task_object
+    monkeypatch.setattr(run_view, "task_object", lambda *given: change(kept(*given)))
+    assert any(told in text for text in examine(*waiting, acts=False))
+
+
+def test_a_question_that_is_not_listed_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates, "gate_objects", lambda *given: [])
+    assert any("is open by the journal and not in `gates" in text for text in examine(*waiting, acts=False))
+
+
+def test_a_sum_that_is_not_that_of_the_rows_is_found(
+    waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = run_view.budget_object
+    monkeypatch.setattr(run_view, "budget_object", lambda *given: {**kept(*given), "cost": {"used": 0.1, "limit": 1.0}})
+    assert any("cost used is 0.1, 0.5 by the journal" in text for text in examine(*waiting, acts=False))
+
+
+def test_a_surface_that_breaks_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "_FIRST", ())
+    assert any("`graph --run" in text and "internal error" in text for text in examine(*waiting, acts=False))
+
+
+def test_a_list_that_tells_otherwise_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show, "parked", lambda *given: ("paused", "cut off"))
+    assert any("`runs --json`: status" in text for text in examine(*waiting, acts=False))
