@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from textwrap import wrap
@@ -260,10 +261,25 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
     uses = state.specs[number].uses
+    if place := _of_plugin(task_state.outcome, uses):
+        return [f"fix {place}, then: {program} retry {run_id}", *ways]
     if task_state.failure in ("policy", "budget") or uses == ASKING or uses.startswith(_MCP):
         mend += " or planrunner.yaml"
     again = [f"{program} retry {run_id}"] if task_state.failure == "transient" else []
     return [*again, f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
+
+
+def _of_plugin(outcome: Outcome | None, uses: str) -> str:
+    """Where a capability of the project raised, as ``words.py:8``; empty where it did not, or runs code of the plan."""
+    if outcome is None or uses.partition(".")[0] in _RUNS_CODE or not outcome.stderr.startswith("Traceback "):
+        return ""
+    places = re.findall(r'^  File "([^"<]+)", line (\d+)', outcome.stderr, re.MULTILINE)
+    own = [f"{harmless(plan_file(path))}:{line}" for path, line in places if plan_file(path) != path]
+    return own[-1] if own else ""
+
+
+_RUNS_CODE = ("shell", "python", "dask", "validate")
+"""Families whose tracebacks are those of programs and of code in plans."""
 
 
 def plan_file(path: str) -> str:

@@ -380,3 +380,12 @@ class TestScanning:
 
     def test_names_that_are_computed_are_not_guessed(self) -> None:
         assert scan(b"@capability(NAME)\ndef f(): ...\n@capability('a.' + 'b')\ndef g(): ...").capabilities == ()
+
+
+def test_a_fault_in_a_file_of_the_project_says_to_fix_that_file(command: Command, project: Path) -> None:
+    text = WEATHER.replace('return f"sunny in {city}"', "return city / 0")
+    (project / "tools" / "weather.py").write_text(text)
+    assert command("plugins", "trust", "tools/weather.py", "--yes").returncode == 0
+    told = command("exec", "plan.yaml").stderr
+    line = text.splitlines().index("    return city / 0") + 1
+    assert f"go on    fix tools/weather.py:{line}, then: planrunner retry " in told
