@@ -297,3 +297,12 @@ def test_a_reflection_without_a_model_stops_no_run(run: Run, plan: Write, projec
     code, _, said = run("exec", "p.yaml")
     assert code == 0, said
     assert "`reflection`: no model is configured" in said
+
+
+def test_a_project_without_a_time_table_lists_its_triggers_without_the_extra(
+    run: Run, plan: Write, without: Callable[..., dict[str, str]]
+) -> None:
+    assert "no triggers" in run("trigger", **without("cronsim", "watchfiles")).err
+    plan("triggers:\n  n: {plan: p.yaml, cron: '1 2 * * *'}\n  w: {plan: p.yaml, watch: in/*}\n", "planrunner.yaml")
+    listed = run("trigger", **without("cronsim", "watchfiles"))
+    assert listed.code == 0 and "needs" not in listed.err and "need the extra `serve`" in listed.out

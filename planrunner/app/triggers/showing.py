@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from planrunner.app.people.questions import why_refused
@@ -11,7 +12,6 @@ from planrunner.app.queue.items import Item, Pause
 from planrunner.app.queue.store import Store
 from planrunner.app.triggers.firing import Params, queue, source_of
 from planrunner.app.triggers.records import Last, change, records
-from planrunner.app.triggers.times import next_times
 from planrunner.caller import principal, workspace
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError
 from planrunner.journal.workspace import NAME, find_project, find_state
@@ -63,7 +63,8 @@ def _times(trigger: Trigger) -> tuple[tuple[float, ...], str]:
     if trigger.kind != "cron":
         return (), ""
     try:
-        return tuple(next_times(trigger, time.time(), _NEXT)), ""
+        times = import_module("planrunner.app.triggers.times")  # by name: only the clock needs the extra
+        return tuple(times.next_times(trigger, time.time(), _NEXT)), ""
     except PlanrunnerError as error:
         return (), error.message
 
