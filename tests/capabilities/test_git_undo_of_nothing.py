@@ -288,6 +288,7 @@ class TestWhatIsSaid:
             (push, {"remote": "nowhere"}, "logic", "no remote `nowhere`"),
             (push, {"url": "https://127.0.0.1/x.git"}, "policy", "may not use `https:` addresses"),
             (fetch, {"remote": "-x"}, "policy", "not a name for a remote"),
+            (fetch, {"remote": "../other.git"}, "logic", "is not a name for a remote: an address is `url`"),
             (clone, {"url": "/nowhere", "path": "../x"}, "policy", "outside"),
             (worktree_add, {"path": "x", "ref": "nowhere"}, "unknown_ref", "nowhere"),
         ],

@@ -239,7 +239,8 @@ def checked_reference(text: str, kind: str = "branch") -> str:
     parts = text.split("/")
     wrong = not text or text in ("@", "HEAD") or text.startswith(("-", "/", ".")) or text.endswith(("/", "."))
     if wrong or _NO_REF.search(text) or any(part.startswith("-") for part in parts):
-        raise _unfit(f"{text!r} is not a name for a {kind}", text)
+        other = ": an address is `url`" if kind == "remote" else ""
+        raise _unfit(f"{text!r} is not a name for a {kind}{other}", text)
     return text
 
 
