@@ -14,7 +14,6 @@ import anyio
 import anyio.lowlevel
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
-from pydantic import ValidationError
 
 from planrunner.capabilities.contract import Enclosed, Failure
 from planrunner.capabilities.http.client import SLICE
@@ -187,14 +186,15 @@ _ENDS = 400
 
 def _message(line: bytearray) -> SessionMessage | Exception:
     """A line as the client takes it; one that is not a message of the protocol is passed over there. An answer that
-    cannot be read, such as one that is nested too deeply, is told to who waits for it."""
+    cannot be read, such as one that is nested too deeply, ends its call."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(bytes(line), by_name=False))
-    except ValidationError as error:
+    except ValueError as error:
         number = _ID.search(line[:_ENDS]) or _ID.search(line[-_ENDS:])
         if number is None or not line.lstrip().startswith(b"{") or b'"method"' in line[:_ENDS]:
             return error
-        why = error.errors(include_url=False, include_input=False)[0]["msg"]
+        faults = getattr(error, "errors", None)  # of pydantic, whose text names its pages as well
+        why = faults()[0]["msg"] if faults is not None else str(error)
         told = {"code": UNREADABLE, "message": f"{why} ({len(line):,} bytes)"}
         return SessionMessage(
             jsonrpc_message_adapter.validate_python(

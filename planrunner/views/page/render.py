@@ -88,7 +88,7 @@ _TURNS = re.compile(
 
 
 def _plain(text: str) -> str:
-    """A page in UTF-8 that reads in the direction in which it is written, whatever its titles hold."""
+    """A page in UTF-8 that reads in the direction in which it is written, also with marks in its titles."""
     if not text.isascii() and any(mark in text for mark in TURNING):
         text = _TURNS.sub(lambda match: numbered(match[1]) if match[1] else match[0], text)
     return text.encode("utf-8", "replace").decode()
