@@ -220,7 +220,8 @@ def _attempts(state: State, number: int) -> list[str]:
     if task_state.reissues:
         times = "once" if task_state.reissues == 1 else f"{task_state.reissues} times"
         text += f" (issued again {times} after a crash)"
-    if (last := task_state.outcome) is not None and task_state.status == "completed" and last.failure:
+    done = task_state.status in ("completed", "rolled_back") and not task_state.failure
+    if (last := task_state.outcome) is not None and done and last.failure:
         text += f" exited {last.exit_code}, as its criteria allow"
     elif last is not None:
         failure = task_state.failure if task_state.status == "failed" else ""

@@ -140,3 +140,17 @@ def test_a_precondition_that_does_not_hold_fails_a_call_before_it_acts(tmp_path:
     assert isinstance(outcome, Outcome)
     assert outcome.message.startswith("the program `no-such-program` is not on the PATH")
     assert acted == []
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_of_a_program_that_ran_elsewhere_is_that_of_the_task(tmp_path: Path, code: int) -> None:
+    @capability("far.run")
+    def far(context: Context) -> dict[str, Any]:
+        outputs = {"exit_code": code, "stdout": "hi"}
+        if code:
+            raise Failure(f"it ended with {code}", outputs=outputs)
+        return outputs
+
+    outcome = invoke(bind("far.run", far), {}, context(tmp_path))
+    assert isinstance(outcome, Outcome)
+    assert (outcome.exit_code, outcome.outputs["exit_code"]) == (code, code)

@@ -128,6 +128,21 @@ def test_codes_are_good_wherever_the_program_stands(tmp_path: Path) -> None:
         assert "replays exactly" in planrunner(tmp_path, "replay", "last").stdout
 
 
+def test_what_ended_with_a_good_code_is_undone_like_any_other(tmp_path: Path) -> None:
+    text = """
+plan: back
+defaults: {timeout: 1m}
+on_failure: rollback
+steps:
+  - {run: exit 3, ok_codes: 3, rollback: {run: echo undone >> log}}
+  - exit 1
+"""
+    for file in both(tmp_path, text):
+        assert planrunner(tmp_path, "exec", file).returncode == 1
+        assert "exited 3, as its criteria allow" in planrunner(tmp_path, "why", "last", "step-1").stdout
+    assert (tmp_path / "log").read_text() == "undone\nundone\n"
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
