@@ -59,7 +59,7 @@ REFUSALS = (
         "PLAN021",
         "people do the task, or the tasks inside it do the work",
         OF_WORK,
-        (*GATES, *HOLDERS, "commands", "iterations"),
+        (*GATES, *HOLDERS, "commands", "iterations", "agent"),
         ("on",),
     ),
     Refusal("PLAN021", "the breakers of a linked plan do not count", ("subplan-file",), ("breaker",), ("inside",)),

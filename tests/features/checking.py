@@ -15,7 +15,7 @@ from features.played import document_of, faults
 from planrunner.plugins.registry import Registry
 
 BLOCK = 50
-SHOWN = int(os.environ.get("PLANRUNNER_SHOWN", "5"))
+SHOWN = int(os.environ.get("PLANRUNNER_SHOWN", "10"))
 """Of every so many runs the surfaces are looked at."""
 PAIRS = int(os.environ.get("PLANRUNNER_PAIRS", "2000"))
 """So many of all pairs, in an order of which any beginning is a sample."""

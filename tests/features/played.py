@@ -16,7 +16,7 @@ from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, decided, decision, extended, known_capabilities, lapses, script
 from planrunner.capabilities.contract import Call
 from planrunner.engine.simulated import Script
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateOpened, TaskSettled
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateOpened, Outcome, TaskSettled
 from planrunner.machine.ledger import amount
 from planrunner.machine.rework import is_current
 from planrunner.machine.state import State, TaskState
