@@ -91,13 +91,24 @@ def pairs() -> list[Marriage]:
     return found
 
 
+CLOSE = 0.8
+"""The share of triples whose features meet inside or on one another, where they can."""
+
+
+def _way(rng: random.Random, name: str) -> str:
+    first, *_ = ways = ways_of(FEATURES[name])
+    return first if rng.random() < CLOSE else rng.choice(ways)
+
+
 def triples(count: int, seed: str) -> Iterator[Marriage]:
     """Random triples that can meet."""
     rng = random.Random(f"triples {seed}")
     names = sorted(FEATURES)
+    within = [name for name in names if FEATURES[name].hold or FEATURES[name].dress]
     while count:
-        one, two, three = (rng.choice(names) for _ in range(3))
-        ways = (rng.choice(ways_of(FEATURES[one])), rng.choice(ways_of(FEATURES[two])))
+        one, two = (rng.choice(within if rng.random() < CLOSE else names) for _ in range(2))
+        three = rng.choice(names)
+        ways = (_way(rng, one), _way(rng, two))
         marriage = Marriage((one, two, three), ways)
         try:
             marriage.piece()
