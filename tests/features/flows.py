@@ -293,9 +293,15 @@ def next_else(x: Ids) -> Piece:
     return Piece(tasks, x("small"), [claim], replies=replies, last=x("joined"), open=frozenset({x("large")}))
 
 
-@feature("rework", "the run does not go back, or what it gave before is read again")
+@feature("rework", "the run does not go back, what it gave before is read again, or attempts of an earlier visit count")
 def rework(x: Ids) -> Piece:
-    draft = {"id": x("draft"), "run": "echo {{ rework.round }}", "outputs": {"version": "{{ rework.round + 1 }}"}}
+    again = {"attempts": 2, "delay": "1s"}
+    draft = {
+        "id": x("draft"),
+        "run": "echo {{ rework.round }}",
+        "retry": again,
+        "outputs": {"version": "{{ rework.round + 1 }}"},
+    }
     tasks = [
         draft,
         {"id": x("review"), "needs": [x("draft")], "run": "true", "on_failure": {"rework": x("draft"), "max": 4}},
@@ -313,8 +319,25 @@ def rework(x: Ids) -> Piece:
             if one.state.outputs.get("value") != 3:
                 yield f"`{one.id}` prints version {one.state.outputs.get('value')} and not 3"
 
-    replies = {x("review"): (Reply(failure="logic"), Reply(failure="logic"), Reply())}
+    twice = (Reply(failure="logic"), Reply()) * 3
+    replies = {x("draft"): twice, x("review"): (Reply(failure="logic"), Reply(failure="logic"), Reply())}
     return Piece(tasks, x("draft"), [claim], replies=replies, last=x("print"))
+
+
+@feature("too-many-fail", "more copies fail than may, and the fan-out completes")
+def too_many_fail(x: Ids) -> Piece:
+    each = {"foreach": [1, 2, 3], "tolerate": 1, "run": "exit {{ item }}"}
+    tasks = [
+        {"id": x("many"), **each, "on_failure": {"to": x("mend"), "recovers": True}},
+        {"id": x("mend"), "run": "true"},
+    ]
+
+    def claim(ran: Any) -> Iterator[str]:
+        yield from ran.lost(x("many"), status="failed")
+        yield from ran.lost(x("mend"))
+
+    replies = {f"*{x('many')}*": (Reply(failure="logic"),), f"*{x('many')}[0]": (Reply(),)}
+    return Piece(tasks, x("mend"), [claim], replies=replies, open=frozenset({x("many")}))
 
 
 @feature("family", "what needs a family does not wait for all of it, or one of another copy counts")
