@@ -7,6 +7,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,6 +30,12 @@ REST = "rest"
 """Among what a capability spends: it sends more requests than anybody knows before, so it sets aside all calls that are
 left where nothing is said."""
 
+REPAIRS = "repairs"
+"""Among what a capability spends: it asks again where an answer does not fit, and sets a call aside for each time, as
+far as there are some left; with ``:NAME`` where it is given that input alone."""
+_REPAIRS = 2
+"""How often it asks again where its input ``repairs`` says nothing."""
+
 ANY = "any"
 """Among what a capability spends: it may tell more than it declares, as a plugin can."""
 
@@ -40,6 +47,8 @@ _LEAST = {"cost": 10_000_000, "tokens": 1}
 """What people are told has to be left before something starts that sets nothing aside: a cent, a token."""
 _TOLD = ("cost", "tokens")
 """What an attempt may tell that it used without having set any aside; of calls each is set aside before it goes out."""
+_ASKS_AGAIN = 2
+"""The calls of a reflection, which asks once more after an answer that cannot be read."""
 _UNKNOWN = Trait()
 
 
@@ -164,11 +173,10 @@ def need(state: State, number: int) -> dict[str, int] | str:
             amounts[what] = (left - kept if left > kept else left) if left > 0 else int(own > 0)
         elif what in spends:
             if what == "calls":  # all that are left around it and not reserved; one without a limit
-                again = is_reflection(state, number)  # it asks again after an answer that cannot be read
-                asks = chain(state, number) if again or REST in spends else []
-                calls = {scope: limit_of(state, scope, what) for scope in asks}
+                most = _ASKS_AGAIN if is_reflection(state, number) else _most_calls(task, spends)
+                calls = {scope: limit_of(state, scope, what) for scope in chain(state, number) if most > 1}
                 free = [limit - ledger.read(scope).taken(what) for scope, limit in calls.items() if limit is not None]
-                amounts[what] = max(min([*free, 2]) if again else min(free, default=1), 1)
+                amounts[what] = int(max(min(*free, most), 1)) if free else 1
             elif is_limited(state, number, what):
                 return what
     return amounts
@@ -180,6 +188,18 @@ def _judgement(state: State, task: Task, what: str) -> int:
         return 0
     in_words = any(each.expression is None for each in (*task.expect, *task.postconditions))
     return (units(what, (state.environment.get("judging") or {}).get(what)) or 0) if in_words else 0
+
+
+def _most_calls(task: Task, spends: tuple[str, ...]) -> float:
+    """The most calls that an attempt sets aside where its task says nothing."""
+    if REST in spends:
+        return math.inf
+    inputs = task.inputs if isinstance(task.inputs, dict) else {}
+    needed = next((word.partition(":")[2] for word in spends if word.partition(":")[0] == REPAIRS), None)
+    if needed is None or (needed and needed not in inputs):
+        return 1
+    said = inputs.get("repairs", _REPAIRS)
+    return 1 + (said if type(said) is int and said >= 0 else _REPAIRS)
 
 
 def is_reflection(state: State, number: int) -> bool:

@@ -111,3 +111,36 @@ def _most_at_any_event(bench: Bench, what: str) -> float:
         most = max(most, spent + sum(reserved.values()))
     assert most > 0
     return most
+
+
+ASKED = """
+plan: p
+budgets: {calls: LEFT}
+tasks:
+  - id: a
+    uses: llm.complete
+    timeout: 1m
+    with: {prompt: x, schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]}}
+"""
+
+
+def test_a_budget_of_calls_of_the_plan_leaves_room_to_ask_again(make: Make) -> None:
+    bench = make(["no json", "no json", '{"ok": true}'])
+    told = bench.run(ASKED.replace("LEFT", "5"))
+    assert (told["status"], len(bench.model.heard)) == ("completed", 3), told["tasks"]["a"]
+    assert told["budget"]["calls"] == {"used": 3, "reserved": 0, "limit": 5}
+
+
+def test_where_fewer_calls_are_left_fewer_are_made(make: Make) -> None:
+    bench = make(lambda heard: "no json")
+    told = bench.run(ASKED.replace("LEFT", "2"))
+    assert (told["tasks"]["a"]["failure"], len(bench.model.heard)) == ("schema", 2)
+
+
+def test_what_asks_once_sets_one_call_aside(make: Make) -> None:
+    bench = make(lambda heard: "Done.")
+    told = bench.run(
+        "plan: p\nbudgets: {calls: 4}\nmax_parallel: 4\ntasks:\n"
+        "  - {id: a, foreach: [1, 2, 3, 4], uses: llm.complete, timeout: 1m, with: {prompt: x}}\n"
+    )
+    assert (told["status"], len(bench.model.heard)) == ("completed", 4), told

@@ -75,7 +75,7 @@ class Critique(NamedTuple):
 @capability(
     "agent.critique",
     effect="read",
-    spends=("cost", "tokens", "calls"),
+    spends=("cost", "tokens", "calls", "repairs"),
     risks=("sends the material to the provider of the model, over the network", "costs money"),
     foreign=("findings", "attempts"),
     own=("findings.*.severity", "score", "approved", "model", "usage"),

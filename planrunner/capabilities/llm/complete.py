@@ -103,7 +103,7 @@ class Completion(NamedTuple):
 @capability(
     "llm.complete",
     effect="read",
-    spends=("cost", "tokens", "calls"),
+    spends=("cost", "tokens", "calls", "repairs:schema"),
     risks=("sends the prompt to the provider of the model, over the network", "costs money"),
     foreign=("text", "json", "tool_calls", "attempts"),
     own=("model", "finish_reason", "usage", "request_sha256", "reply_sha256"),

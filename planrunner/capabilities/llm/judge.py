@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
 @capability(
     "llm.judge",
     effect="read",
-    spends=("cost", "tokens", "calls"),
+    spends=("cost", "tokens", "calls", "repairs"),
     risks=("sends the material to the provider of the model, over the network", "costs money"),
     foreign=("verdicts", "attempts"),
     own=("verdicts.*.met", "verdicts.*.criterion", "model", "usage", "request_sha256", "reply_sha256"),
