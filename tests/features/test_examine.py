@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from features.doors import call
 from features.examine import examine
-
 from planrunner.app.history import show
 from planrunner.app.people import gates
 from planrunner.views import run as run_view
@@ -66,7 +66,7 @@ def test_a_figure_that_the_rows_contradict_is_found(
 
 
 def test_a_question_that_is_not_listed_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gates, "gate_objects", lambda *given: [])
+    monkeypatch.setattr(gates, "gate_facts", lambda *given: [])
     assert any("is open by the journal and not in `gates" in text for text in examine(*waiting, acts=False))
 
 
