@@ -19,7 +19,7 @@ from simulator.crashes import die_at, in_child
 
 from features.doors import call
 from features.examine import examine
-from features.real import DRESSED, HELD, MADE, Ids, Real, beside
+from features.real_features import DRESSED, HELD, MADE, Ids, Real, beside
 
 Json = Any
 
