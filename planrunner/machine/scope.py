@@ -348,7 +348,7 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
     record.update(result_of(state, task_state))
     if task_state.outcome is not None:
         record.update(attempt_record(task_state))
-        if state.edition > 9 and task_state.failure:
+        if state.edition > 10 and task_state.failure:
             record["message"] = bare_message(state, task_state)
     return record
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Json = Any
 
 
-FORMAT = "8"
+FORMAT = "9"
 
 
 class ReadyPlan(NamedTuple):
