@@ -180,7 +180,7 @@ def _reply(response: ModelResponse) -> Reply:
 
 
 def _arguments(part: Any) -> dict[str, Json]:
-    """What the model wants a tool called with; text that is no JSON object comes as ``UNREADABLE``."""
+    """What the model wants a tool called with; text that is not JSON comes as ``UNREADABLE``."""
     try:
         arguments = dict(part.args_as_dict())
     except (ValueError, AssertionError):
