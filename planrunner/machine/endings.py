@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from planrunner.machine.graph import Frame
 from planrunner.machine.state import State
-from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, called_off, undisturbed
+from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, called_off, stop_text, undisturbed
 
 EndStatus = Literal["completed", "failed", "cancelled"]
 
@@ -85,3 +85,12 @@ def status_of_level(state: State, level: Frame) -> EndStatus:
         return ending_of_run(state).status
     failure = frame_failure(state, level)[0]
     return "completed" if not failure else "cancelled" if failure == "cancelled" else "failed"
+
+
+def limit_reached(state: State, level: Frame) -> tuple[str, str]:
+    """The limit of the plan that ended the run, rather than a task that failed: the class and a sentence; empty where
+    none did. Where a limit ends a level inside the run, nothing of that starts any more to read it."""
+    if level.owner >= 0 or state.stop_reason not in OUT_OF_BUDGET:
+        return "", ""
+    words = stop_text(state) if state.stop_reason != "budget" else state.stop_comment
+    return "deadline" if state.stop_reason == "deadline" else "budget", words or "a budget of the plan is used up"

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from planrunner.frozen import EMPTY
-from planrunner.machine.endings import level_of, status_of_level
+from planrunner.machine.endings import level_of, limit_reached, status_of_level
 from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
 from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
@@ -558,6 +558,8 @@ def _run(state: State, frame: Frame) -> dict[str, Json]:
     failing = "failed" if frame.failures else str(state.status)
     status = failing if level is None else status_of_level(state, level)
     failures = [_failed(state, number) for number in (level or frame).failures]
+    if level is not None and (limit := limit_reached(state, level)) != ("", ""):
+        failures.append({"task": "", "class": limit[0], "message": limit[1]})
     fields = _Run(state, level or frame, id=state.run_id, seed=state.seed, status=status, failures=failures)
     if directory := state.environment.get("directory"):
         fields |= {"dir": directory, "project": str(directory).rstrip("/").rpartition("/")[2]}

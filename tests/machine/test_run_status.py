@@ -90,6 +90,23 @@ def test_failures_have_task_class_and_message_and_the_run_its_duration() -> None
     assert (ran.statuses()["told"], ran.statuses()["long"]) == ("completed", "completed")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "keys", "kind", "words"),
+    [
+        (Outcome(exit_code=0, duration=60.0), {"budgets": {"time": "30s"}}, "budget", "time budget of the plan"),
+        (Outcome(exit_code=0, duration=60.0), {"deadline": "30s"}, "deadline", "deadline"),
+        (Outcome(exit_code=0, usage={"tokens": 9}), {"budgets": {"tokens": 5}}, "budget", "tokens budget of the plan"),
+    ],
+)
+def test_a_limit_that_ended_the_run_is_among_its_failures(
+    outcome: Outcome, keys: dict[str, Any], kind: str, words: str
+) -> None:
+    said = f"run.failures[0].class == '{kind}' and '{words}' in run.failures[0].message and run.failures[0].task == ''"
+    told = {"id": "told", "run": "say", "when": f"len(run.failures) == 1 and {said}"}
+    ran = rehearse(plan(task(), task("next", needs=["work"]), **{"finally": [told]}, **keys), {"work": [outcome]})
+    assert (ran.state.status, ran.statuses()["told"]) == ("failed", "completed")
+
+
 def test_an_earlier_edition_keeps_what_it_decided() -> None:
     ran = rehearse(plan(task(), **{"finally": asks()}), started={"edition": 9})
     assert said(ran) == ["running"]
