@@ -153,6 +153,12 @@ RULES: dict[str, Rule] = _rules(
     ),
     ("PLAN235", "no-exit-code", "warning", "the exit code of a task that runs no program"),
     ("PLAN236", "null-in-the-first-round", "warning", "a condition that is null in the first round of a loop"),
+    (
+        "PLAN237",
+        "artifact-of-an-earlier-run",
+        "warning",
+        "an artifact of a task of this plan, taken from an earlier run",
+    ),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),

@@ -29,6 +29,7 @@ _MODULES = {
     "dask.run": "run",
     "docker.images": "build image_remove push tag",
     "docker.run": "run",
+    "files.artifact": "artifact",
     "files.edit": "edit",
     "files.snapshot": "restore snapshot",
     "files.text": "append read template write",

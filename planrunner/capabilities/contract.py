@@ -108,6 +108,8 @@ class Services(Protocol):
 
     def artifact(self, sha256: str) -> BinaryIO: ...
 
+    def version(self, ref: str) -> tuple[dict[str, Json], ...]: ...
+
     def cache(self, name: str) -> str: ...
 
     def noted(self, name: str) -> str: ...
@@ -224,6 +226,11 @@ class Context(NamedTuple):
     def artifact(self, sha256: str) -> BinaryIO:
         """The bytes of an artifact as a file. Raises Failure where the store has none of that digest."""
         return self._served().artifact(sha256)
+
+    def version(self, ref: str) -> tuple[dict[str, Json], ...]:
+        """The records of the files of an artifact that some run kept, by an address as in ``planrunner artifacts get``;
+        without a version the newest of an attempt that did not fail. Raises Failure where there is none."""
+        return self._served().version(ref)
 
     def cache(self, name: str) -> str:
         """A folder for what can be found out again, shared by all runs of the project."""

@@ -134,6 +134,9 @@ class Attempt:
     def artifact(self, sha256: str) -> BinaryIO:
         return self._served().artifact(sha256)
 
+    def version(self, ref: str) -> tuple[dict[str, Json], ...]:
+        return self._served().version(ref)
+
     def cache(self, name: str) -> str:
         return self._served().cache(name)
 

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, Lasting, Planning, basic_environment
@@ -14,8 +15,9 @@ from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.files import match
 from planrunner.files.beneath import Beneath
+from planrunner.journal.artifacts import files_meant, versions
 from planrunner.journal.chain import Chain, data_folder, known_chain
-from planrunner.journal.stores import read_note, write_note
+from planrunner.journal.stores import open_journal, read_note, write_note
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.knowledge.memory.layers import Layer, Part, open_layer
 from planrunner.knowledge.memory.places import Place
@@ -105,6 +107,19 @@ class AttemptServices:
             return ArtifactStore(self._state_dir).open(sha256)
         except NotFound as error:
             raise Failure(error.message) from None
+
+    def version(self, ref: str) -> tuple[dict[str, Json], ...]:
+        try:
+            with closing(open_journal(self._state_dir, readonly=True)) as journal:
+                files = files_meant(ref, versions(journal, ""), journal, good=True)
+        except (NotFound, UsageError) as error:
+            raise Failure(f"{error.message}: {error.hint}" if error.hint else error.message) from None
+        store = ArtifactStore(self._state_dir)
+        for one in files:
+            if not store.hold(one.sha256):
+                why = f"; its retention is `{one.retention}`" if one.retention else ""
+                raise Failure(f"the content of `{one.ref}` is not kept any more{why}")
+        return tuple({**one._asdict(), "ref": one.ref} for one in files)
 
     def cache(self, name: str) -> str:
         if not name.replace("-", "").isalnum():

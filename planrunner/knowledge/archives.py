@@ -16,7 +16,7 @@ MOST = 1_000_000
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class _Refused(Exception):
+class RefusedEntry(Exception):
     """An entry that would lead out of the folder, or is neither a file, a folder nor a link."""
 
 
@@ -37,7 +37,7 @@ def unpack(archive: IO[bytes], target: str) -> int:
         except BaseException:
             shutil.rmtree(staged, ignore_errors=True)
             raise
-    except _Refused as error:
+    except RefusedEntry as error:
         raise UsageError(f"the archive is not written out: {error}", "`-o -` prints the archive itself") from error
     except tarfile.TarError as error:
         raise StorageFailed(
@@ -55,10 +55,10 @@ def _written(archive: IO[bytes], folder: str) -> int:
     with Beneath(folder) as tree, tarfile.open(fileobj=archive, mode="r:") as opened:
         for count, member in enumerate(opened, 1):
             if count > MOST:
-                raise _Refused(f"it has more than {MOST:,} entries")
-            parts = _parts(member.name)
+                raise RefusedEntry(f"it has more than {MOST:,} entries")
+            parts = parts_of(member.name)
             if member.issym():
-                _check_link(parts, member.linkname)
+                check_link(parts, member.linkname)
                 links.append((parts, member.linkname))
             elif member.isdir():
                 with tree.parent([*parts, ""], make=True):
@@ -70,23 +70,24 @@ def _written(archive: IO[bytes], folder: str) -> int:
                     if (source := opened.extractfile(member)) is not None:
                         shutil.copyfileobj(source, file, 1 << 20)
             else:
-                raise _Refused(f"`{member.name}` is neither a file, a folder nor a symbolic link")
+                raise RefusedEntry(f"`{member.name}` is neither a file, a folder nor a symbolic link")
         for parts, aim in links:
             with tree.parent(parts, make=True) as (parent, name):
                 os.symlink(aim, name, dir_fd=parent)
     return count
 
 
-def _parts(name: str) -> list[str]:
+def parts_of(name: str) -> list[str]:
+    """The steps to an entry. Raises RefusedEntry for one that leads out."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or not parts or ".." in parts or "\0" in name:
-        raise _Refused(f"`{name}` leads out of it")
+        raise RefusedEntry(f"`{name}` leads out of it")
     return parts
 
 
-def _check_link(parts: list[str], aim: str) -> None:
-    """A link may climb first and descend then, as long as it stays inside."""
+def check_link(parts: list[str], aim: str) -> None:
+    """A link may climb first and descend then, as long as it stays inside. Raises RefusedEntry."""
     steps = [step for step in aim.split("/") if step not in ("", ".")]
     climbs = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
     if aim.startswith("/") or climbs > len(parts) - 1 or ".." in steps[climbs:]:
-        raise _Refused(f"the link `{'/'.join(parts)}` leads to `{aim}`, which may lie outside")
+        raise RefusedEntry(f"the link `{'/'.join(parts)}` leads to `{aim}`, which may lie outside")

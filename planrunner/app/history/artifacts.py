@@ -8,64 +8,26 @@ import os
 import re
 import stat
 import time
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state, whose
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
+from planrunner.journal.artifacts import Version, picked, plain_path, versions
 from planrunner.journal.ports import Journal
-from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
-from planrunner.knowledge.artifacts import ArtifactStore, Collected, Kept, collect, is_over
-from planrunner.machine.events import AttemptEnded, AttemptStarted
-from planrunner.plan.nearest import nearest
+from planrunner.knowledge.artifacts import ArtifactStore, Collected, collect
+from planrunner.machine.events import AttemptStarted
 from planrunner.safety.project import read_data
 
 Json = Any
 
 
 FOREVER = "forever"
-_FINAL = frozenset({"completed", "failed", "cancelled"})
 _CHUNK = 1 << 20
-_NAMED = 8
-"""Artifacts that a message names."""
 _VERIFY = Hint(NextStep("artifacts verify"), " looks at all")
-
-
-class Version(NamedTuple):
-    """One version of an artifact. ``number`` counts its versions, from 1; ``made`` is seconds since 1970. ``retention``
-    is empty for what a capability kept by itself, which stays. ``over`` tells that its retention has ended. ``group``
-    is the name by which the plan keeps it: several files that fit a pattern share one. ``failed`` tells that its
-    attempt failed, ``executable`` that it was a file that may be executed."""
-
-    plan: str
-    task: str
-    name: str
-    number: int
-    sha256: str
-    size: int
-    type: str
-    path: str
-    run: str
-    attempt: int
-    made: float
-    plan_digest: str
-    retention: str
-    over: bool
-    group: str = ""
-    failed: bool = False
-    executable: bool = False
-
-    @property
-    def address(self) -> str:
-        return f"{self.plan}/{self.task}/{self.name}"
-
-    @property
-    def ref(self) -> str:
-        return f"{self.address}@{self.number}"
 
 
 class Wanted(NamedTuple):
@@ -115,7 +77,7 @@ def listed(wanted: Wanted, state: str | None) -> list[Version]:
         version
         for version in found
         if (not wanted.plan or version.plan == wanted.plan)
-        and (not wanted.task or version.task == _plain(wanted.task))
+        and (not wanted.task or version.task == plain_path(wanted.task))
         and (not wanted.name or version.name == wanted.name)
         and (not wanted.type or version.type == wanted.type)
         and (not run or version.run == run)
@@ -160,140 +122,6 @@ def default_retention(state_dir: str) -> str:
     return str(section.get("retention", FOREVER)) if isinstance(section, dict) else FOREVER
 
 
-def versions(journal: Journal, default: str) -> list[Version]:
-    """Every version in the order in which they were made. What a fork took over from its run is that run's."""
-    rows: dict[tuple[str, str, str], list[_Kept]] = {}
-    seen: set[tuple[str, str, str, str, float, int, str]] = set()
-    for run, entry in journal.kept():
-        event = entry.event
-        assert isinstance(event, AttemptEnded), "the journal gives ends of attempts"
-        for record in event.outcome.artifacts:
-            name = str(record.get("name") or record.get("path") or "artifact")
-            address = (run.plan_id, _plain(event.task), _group(record, name))
-            mark = (*address, name, entry.at, event.attempt, str(record.get("sha256", "")))
-            if mark not in seen and isinstance(record.get("sha256"), str) and len(record["sha256"]) == 64:
-                seen.add(mark)
-                rows.setdefault(address, []).append(_Kept(entry.at, run, event.attempt, name, record))
-    made = [version for address, row in rows.items() for version in _numbered(address, row, default)]
-    return sorted(made, key=lambda version: (version.made, version.ref))
-
-
-class _Kept(NamedTuple):
-    """A file that an attempt of a run kept at a time, under a name of its own, as the journal has it."""
-
-    at: float
-    run: RunRow
-    attempt: int
-    name: str
-    record: dict[str, Json]
-
-
-def _numbered(address: tuple[str, str, str], rows: list[_Kept], default: str) -> Iterator[Version]:
-    """The versions of what the plan keeps by one name: all files of one attempt are one. What a failed attempt left
-    does not push out what one kept that did not fail."""
-    every = sorted({row.at for row in rows})
-    good = sorted({row.at for row in rows if not row.record.get("failed")})
-    now = time.time()
-    for at, run, attempt, name, record in rows:
-        retention = str(record.get("retention") or default) if "path" in record else ""
-        failed = bool(record.get("failed"))
-        newer = every if failed else good
-        ended = run.status in _FINAL and not run.leased
-        yield Version(
-            *address[:2],
-            name,
-            bisect_right(every, at),
-            str(record["sha256"]),
-            int(record.get("size") or 0),
-            str(record.get("type") or ""),
-            str(record.get("path") or ""),
-            run.run,
-            attempt,
-            at,
-            run.plan_digest,
-            retention,
-            is_over(retention, Kept(at, ended, len(newer) - bisect_right(newer, at)), now),
-            address[2],
-            failed,
-            bool(record.get("executable")),
-        )
-
-
-def _group(record: dict[str, Json], name: str) -> str:
-    """The name by which the plan keeps a file: that of the artifact whose pattern it fits, else its own."""
-    return str(record.get("group") or name.removesuffix(f"/{record.get('path')}"))
-
-
-def _plain(task: str) -> str:
-    """The path of a task without the attempts of what holds it: ``build@2/pack`` is ``build/pack``."""
-    return re.sub(r"@[0-9]+(?=/|$)", "", task)
-
-
-def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
-    """The version that people mean: ``plan/task/name``, the end of that, or a digest (or its beginning); with ``@N``
-    its N-th version, with ``@RUN`` the one of that run, else the newest. The name of an artifact whose pattern fitted
-    one file means that file. Raises NotFound, UsageError."""
-    versions = list(every)
-    digest = ref.removeprefix("sha256:")
-    if re.fullmatch(r"[0-9a-f]{8,64}", digest):
-        alike = [version for version in versions if version.sha256.startswith(digest)]
-        if len({version.sha256 for version in alike}) > 1:
-            raise UsageError(f"several artifacts have a digest that begins with `{digest}`", "write more of it")
-        if alike:
-            return alike[-1]
-    address, _, which = ref.rpartition("@")
-    if not address or "/" in which:
-        address, which = ref, ""
-    address = _plain(address)
-    fitting, addresses = _fitting(address, versions)
-    if len(addresses) > 1:
-        raise UsageError(f"`{address}` may be {_listed(addresses)}", "write more of it")
-    if not fitting:
-        names = {version.name: version.address for version in versions}
-        near = nearest(address, {version.address for version in versions})
-        near = near or names.get(nearest(address.rpartition("/")[2], names) or "", "")
-        hint = f"did you mean `{near}`?" if near else Hint(NextStep("artifacts"), " lists what there is")
-        raise NotFound(f"there is no artifact `{address}`", hint)
-    files = _of_version(fitting, which, journal, addresses[0])
-    if len(files) > 1:
-        listed = _listed([version.ref for version in files])
-        raise UsageError(f"`{address}` is {len(files)} files: {listed}", "name one of them")
-    return files[0]
-
-
-def _fitting(address: str, versions: list[Version]) -> tuple[list[Version], list[str]]:
-    """The versions of what the plan keeps under an address, else of that whose address ends so, else of a file that
-    fitted a pattern; with all addresses that these have."""
-    grouped = {version.ref: f"{version.plan}/{version.task}/{version.group}" for version in versions}
-    for told in (grouped, {version.ref: version.address for version in versions}):
-        exact = [version for version in versions if told[version.ref] == address]
-        if found := exact or [version for version in versions if told[version.ref].endswith(f"/{address}")]:
-            return found, sorted({told[version.ref] for version in found})
-    return [], []
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(f"`{each}`" for each in names[:_NAMED]) + more
-
-
-def _of_version(versions: list[Version], which: str, journal: Journal, address: str) -> list[Version]:
-    """The files of one version of an address."""
-    if which in ("", "last"):
-        chosen = versions
-    elif which.isdigit() and len(which) < 8:
-        chosen = [version for version in versions if version.number == int(which)]
-        if not chosen:
-            count = len({version.number for version in versions})
-            raise NotFound(f"`{address}` has no version {which}", f"it has {count} version{'' if count == 1 else 's'}")
-    else:
-        run = journal.find_run(which)
-        chosen = [version for version in versions if version.run == run]
-        if not chosen:
-            raise NotFound(f"run {run} kept no `{address}`", f"its newest version is `{versions[-1].ref}`")
-    return [version for version in chosen if version.number == chosen[-1].number]
-
-
 def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
     """The capability of the attempt that made a version, and the digest of its inputs."""
     capability = inputs = task = ""
@@ -301,7 +129,7 @@ def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
         event = entry.event
         if not isinstance(event, AttemptStarted) or event.attempt != version.attempt:
             continue
-        if _plain(event.task) == version.task and entry.at <= version.made:
+        if plain_path(event.task) == version.task and entry.at <= version.made:
             inputs, task = event.inputs, event.task
     if task:
         state = stored_state(journal, version.run)

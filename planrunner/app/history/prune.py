@@ -8,10 +8,11 @@ import shutil
 import time
 from typing import Any
 
-from planrunner.app.history.artifacts import GRACE, collected, default_retention, versions
+from planrunner.app.history.artifacts import GRACE, collected, default_retention
 from planrunner.app.history.state import stored_state
 from planrunner.caller import principal
 from planrunner.errors import PlanrunnerError, StorageFailed
+from planrunner.journal.artifacts import versions
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal

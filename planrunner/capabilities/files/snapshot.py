@@ -191,7 +191,7 @@ def _read(context: Context, digest: str) -> _Stored:
         raise Failure(f"the artifact {digest} is not a snapshot that this version reads") from None
 
 
-def _content(context: Context, digest: str, start: int, size: int) -> Iterator[bytes]:
+def stored_part(context: Context, digest: str, start: int, size: int) -> Iterator[bytes]:
     """A part of an artifact."""
     with context.artifact(digest) as file:
         file.seek(start)
@@ -218,9 +218,9 @@ def _restore(snapshot: str, path: str = "") -> Plan:
             source = None
             if after is not None and after.kind == "file":
                 start = stored.start + stored.offsets[after.sha256]
-                source = partial(_content, context, snapshot, start, after.size)
+                source = partial(stored_part, context, snapshot, start, after.size)
             changes.append(Change(place, present.get(name), after, source))
-        above = _above(tree, changes) if changes else []
+        above = folders_above(tree, changes) if changes else []
         written = sum(change.after is not None for change in changes)
         outputs = Restored(bool(changes), written, len(changes) - written)
         return Planned((*above, *changes), outputs._asdict())
@@ -228,7 +228,7 @@ def _restore(snapshot: str, path: str = "") -> Plan:
     return plan
 
 
-def _above(tree: Beneath, changes: list[Change]) -> list[Change]:
+def folders_above(tree: Beneath, changes: list[Change]) -> list[Change]:
     """Folders that the paths lie in and that the snapshot does not list: above its own, and where patterns left them
     out."""
     listed = {change.path for change in changes}

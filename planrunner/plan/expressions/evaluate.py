@@ -373,6 +373,8 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(("item", "index"), "`{}` is there in tasks with `foreach` and in those inside them"),
     "matrix": "`{}` is there in tasks with `matrix` and in those inside them",
     **dict.fromkeys(("loop", "carry"), "`{}` is there in the tasks of a `loop` and in its `until`"),
+    "artifacts": "what a task before this one keeps is `tasks.TASK.artifacts.NAME`; `uses: files.artifact` puts it, or"
+    " that of another run, into a file",
     "rework": "`{}` is there in plans with a gate that sends tasks back",
     **dict.fromkeys(("failure", "message"), "`{}` is there in `failure_modes`; of another task it is `tasks.ID.{}`"),
 }

@@ -8,11 +8,11 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.model import Artifact, Reject, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.unused import without_effect
-from planrunner.plan.rules.view import PlanView, find_default, find_word, names
+from planrunner.plan.rules.view import PlanView, find_default, find_text, find_word, names, region_of
 from planrunner.plan.tasks import size
 from planrunner.source import Span
 
-CODES = ("PLAN101", "PLAN201")
+CODES = ("PLAN101", "PLAN201", "PLAN237")
 
 CLASSES = (
     *("transient", "logic", "policy", "timeout", "stalled", "interrupted", "precondition", "rejected", "expired"),
@@ -22,6 +22,7 @@ CLASSES = (
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
+    yield from _earlier(view)
     if view.plan.artifacts and not view.outer:
         yield from _artifacts(view)
     index, known = view.positions, view.graph.needs
@@ -73,6 +74,24 @@ def _artifacts(view: PlanView) -> Iterable[Diagnostic]:
         elif not _may_be_kept(view, artifact):
             instead = f"`{task}` declares no such artifact" if task else "tasks keep files: say `from: TASK`"
             yield without_effect(f"the artifact `{artifact.name}` of the plan", artifact.span, instead)
+
+
+def _earlier(view: PlanView) -> Iterable[Diagnostic]:
+    """Addresses of artifacts that a task of this plan keeps, which need not have run before they are taken."""
+    if "files.artifact" not in view.used:
+        return
+    for here, task in enumerate(view.plan.tasks):
+        said = task.inputs.get("artifact") if task.uses == "files.artifact" and isinstance(task.inputs, dict) else None
+        if not isinstance(said, str) or "{{" in said or "@" in said:
+            continue
+        parts = said.split("/")
+        maker, name = (parts[1:] if len(parts) > 2 and parts[0] == view.plan.id else parts)[0], parts[-1]
+        at = view.graph.find(maker) if len(parts) > 1 else -1
+        if at >= 0 and at not in view.graph.upstream(here):
+            message = f"`{said}` is what `{maker}` kept in an earlier run: it need not run before `{task.id}`"
+            value = f"`{{{{ tasks.{maker}.artifacts.{name} }}}}`"
+            help_ = f"write {value} for that of this run, `{said}@last` for the newest of any"
+            yield Diagnostic("PLAN237", message, find_text(view, said, region_of(view, task, "with")), help=help_)
 
 
 def _may_be_kept(view: PlanView, artifact: Artifact) -> bool:

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
-from planrunner.app.history.artifacts import Version, Wanted, found, listed, origin_object, shown, version_object
+from planrunner.app.history.artifacts import Wanted, found, listed, origin_object, shown, version_object
 from planrunner.app.history.show import logs, look, read_log
 from planrunner.errors import NotFound
+from planrunner.journal.artifacts import Version
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.service.api.answers import Answer, Limit, Name, api_router, shaped
 from planrunner.service.context import HereProject, HereVisitor, behalf

@@ -38,6 +38,7 @@ def tree(**inputs: Any) -> Callable[[Path], dict[str, Any]]:
 
 CASES = [
     Case("files.append", tree(path="docs/a.txt", content="four\n")),
+    Case("files.artifact", tree(artifact={"sha256": "0" * 64}, path="docs/a.txt"), name="of nothing", fails="logic"),
     Case("files.copy", tree(path="docs", to="copied")),
     Case("files.copy", tree(path="docs/deep", to="docs", replace=True), name="into itself", fails="logic"),
     Case("files.delete", tree(path="docs", recursive=True)),
