@@ -258,9 +258,9 @@ def rescued(call: Call, outcome: Outcome, top: str, state: str, redactor: Redact
     if outcome.failure in _STOPPED or call.purpose != "act" or any("path" in each for each in outcome.artifacts):
         return outcome
     found: list[dict[str, Json]] = []
-    ground = ground_of(top, call.directory)
     for artifact in call.task.artifacts:
         try:
+            ground = ground_of(top, call.directory)
             for file in files_of(artifact, call.directory) if artifact.path else ():
                 if left_since(call, file.path):
                     require_within(call.rights, (ground, os.path.join(call.directory, file.path)))

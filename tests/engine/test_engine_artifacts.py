@@ -207,6 +207,12 @@ def test_a_failing_task_does_not_keep_a_file_through_a_link_and_says_so(tmp_path
     assert "exit code 3; the artifact `a` cannot be kept" in err and failure_of(tmp_path) == "logic"
 
 
+def test_a_task_that_fails_and_removes_its_directory_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    code, err, kept = run(tmp_path, {"run": 'rmdir "$PWD"; exit 1', "cwd": "gone", "artifacts": ["a", "*.txt"]})
+    assert (code, kept) == (1, []) and "exit code 1" in err, err
+
+
 def test_what_timed_out_keeps_what_it_left(tmp_path: Path) -> None:
     task = {"run": "echo half > report; sleep 60", "timeout": "500ms", "artifacts": ["report"]}
     code, _, kept = run(tmp_path, task)
