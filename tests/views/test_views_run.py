@@ -15,6 +15,7 @@ from planrunner.machine.events import (
     Entry,
     Outcome,
     RunEnded,
+    RunForked,
     RunParked,
     RunResumed,
     RunStarted,
@@ -25,7 +26,7 @@ from planrunner.machine.explain import why
 from planrunner.machine.recovery import recover
 from planrunner.plan.model import Budgets
 from planrunner.views.ending import ending
-from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_text, event_type
+from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_object, entry_text, event_type
 from planrunner.views.progress.plain import QuietProgress
 from planrunner.views.run import attempts, run_object, timeline
 from planrunner.views.tree import tree
@@ -276,3 +277,12 @@ def test_a_task_that_another_stood_in_for_shows_what_that_one_gave(story, shell_
     _complete(told, "b", passed=3)
     told.state.tasks[0].recovered_by, told.state.tasks[0].outputs = "b", told.state.tasks[1].outputs
     assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {"passed": 3}
+
+
+def test_every_entry_tells_its_own_number_and_time_whatever_its_event_calls_its_fields():
+    for kind in EVENTS:
+        needed = {name: "" for name in kind._fields if name not in kind._field_defaults}
+        told = entry_object(Entry(7, 8.0, kind(**{**needed, **({"seq": 3} if "seq" in kind._fields else {})})))
+        assert (told["seq"], told["at"]) == (7, 8.0)
+    forked = entry_object(Entry(7, 8.0, RunForked("run", "parent", 3)))
+    assert (forked["type"], forked["event_seq"]) == ("run_forked", 3)

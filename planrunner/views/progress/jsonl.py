@@ -57,7 +57,8 @@ def header_line(run_id: str, plan_id: str, dry: bool = False) -> str:
 
 
 def entry_line(entry: Entry) -> str:
-    """One entry: ``seq``, ``at`` (seconds since 1970), ``type`` like ``attempt_started``, then the event's fields."""
+    """One entry: ``seq``, ``at`` (seconds since 1970), ``type`` like ``attempt_started``, then the event's fields; one
+    that is called like one of these, as of a fork the last entry of its parent, is ``event_seq``."""
     return _encode(entry_object(entry))
 
 
@@ -84,8 +85,14 @@ def _filled(record: Any) -> dict[str, Any]:
 
 def entry_object(entry: Entry) -> dict[str, Any]:
     """The data of ``entry_line``."""
-    body = {name: _plain(value) for name, value in entry.event._asdict().items()}
-    return {"seq": entry.seq, "at": entry.at, "type": event_type(type(entry.event)), **body}
+    told: dict[str, Any] = {"seq": entry.seq, "at": entry.at, "type": event_type(type(entry.event))}
+    for name, value in entry.event._asdict().items():
+        told[f"event_{name}" if name in _HEAD else name] = _plain(value)
+    return told
+
+
+_HEAD = frozenset({"seq", "at", "type"})
+"""What every entry tells of itself."""
 
 
 def event_type(kind: type) -> str:
