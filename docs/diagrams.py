@@ -145,6 +145,7 @@ CHANGES: dict[tuple[str, str], str] = {
     ("in_doubt", "running"): "repeated",
     ("in_doubt", "in_doubt"): "still unknown",
     ("in_doubt", "pending"): "a retry is scheduled",
+    ("in_doubt", "blocked"): "a person judges the result",
     ("blocked", "pending"): "approved",
     ("blocked", "queued"): "approved, no slot is free",
     ("blocked", "running"): "approved, starts",
