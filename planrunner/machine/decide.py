@@ -218,7 +218,7 @@ def next_time(state: State, now: float) -> float | None:
     times: list[float] = []
     for at, kind, number in state.wheel.entries:
         if kind == LOOK and number in state.asked:
-            continue  # its time has come, and it goes on with what it asked for
+            continue  # its time is over: what it asked for has to come
         if kind == LOOK or alarm(state, number, kind) is not None:
             times.append(at)
             break

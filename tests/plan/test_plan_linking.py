@@ -235,3 +235,9 @@ def test_a_text_file_is_linked_as_well(tmp_path: Path) -> None:
     (tmp_path / "inner.plan").write_text("task say\n  run: echo hi\n  timeout: 1m\n", encoding="utf-8")
     plan = loaded(tmp_path, main=outer("inner.plan")).plan
     assert plan is not None and plan.tasks[0].sub is not None and plan.tasks[0].sub.id == "inner"
+
+
+def test_breakers_of_a_linked_plan_do_not_count_and_lint_says_so(tmp_path: Path) -> None:
+    inner = f"{INNER}breakers: [{{uses: shell, failures: 2}}]\n"
+    found = said(loaded(tmp_path, main=outer("./inner.yaml", "    params: {who: Ada}\n"), inner=inner))
+    assert [each for each in found if each.startswith("PLAN021 `breakers` of the subplan `./inner.yaml`")]

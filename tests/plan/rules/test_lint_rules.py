@@ -1338,6 +1338,7 @@ def test_an_output_that_a_task_which_stands_in_does_not_give_may_be_missing(way:
     - {{id: mirror, run: work, timeout: 1m, outputs: {{from: string}}}}
     - {{id: use, needs: [fetch], timeout: 1m, {read}}}
     """
+
     def missing(text: str) -> bool:
         return any(said.startswith("PLAN204") for said in lint(text))
 
