@@ -217,8 +217,8 @@ def next_time(state: State, now: float) -> float | None:
     """When something is to be decided though nothing happens; None: never."""
     times: list[float] = []
     for at, kind, number in state.wheel.entries:
-        if kind == LOOK and number in state.asked:
-            continue  # its time is over: what it asked for has to come
+        if kind == LOOK and at <= now and number in state.asked:
+            continue  # it was looked at, and waits for what it asked for
         if kind == LOOK or alarm(state, number, kind) is not None:
             times.append(at)
             break
