@@ -82,7 +82,7 @@ class TestWrite:
             write(context(tmp_path), "run.sh", "x", mode="rwx")
 
     def test_missing_folders_are_made_when_asked_for(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match=r"a/b/c.txt cannot be written: folder `a/b` does not exist"):
+        with pytest.raises(Failure, match=r"folder `a/b` does not exist for a/b/c.txt; `parents: true` makes it"):
             write(context(tmp_path), "a/b/c.txt", "hi")
         assert write(context(tmp_path), "a/b/c.txt", "hi", parents=True).changed
         assert (tmp_path / "a/b/c.txt").read_text() == "hi"

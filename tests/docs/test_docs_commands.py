@@ -127,7 +127,9 @@ def test_plans_shown_are_sound(place: str, name: str, texts: tuple[str, str], co
 
 def _lint(name: str, text: str, folder: Path) -> list[dict[str, str]]:
     (folder / name).write_text(text, encoding="utf-8")
-    findings: list[dict[str, str]] = run("lint", name, "--format", "json", folder=folder, env=os.environ).data["findings"]
+    findings: list[dict[str, str]] = run("lint", name, "--format", "json", folder=folder, env=os.environ).data[
+        "findings"
+    ]
     return findings
 
 

@@ -354,7 +354,9 @@ def test_under_another_key_a_run_goes_on_once_a_person_accepts_it(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "container"))
-    with pytest.raises(RecordMismatch, match=f"does not bear your key {tmp_path}/container/planrunner/audit.key") as refused:
+    with pytest.raises(
+        RecordMismatch, match=f"does not bear your key {tmp_path}/container/planrunner/audit.key"
+    ) as refused:
         open_journal(str(state))
     assert "made with another HOME: name its key in PLANRUNNER_AUDIT_KEY_FILE" in refused.value.hint
     with pytest.raises(RecordMismatch, match="was not written by your planrunner"):

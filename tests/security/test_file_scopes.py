@@ -297,6 +297,7 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         "docker.build": ("file", "path"),
         "docker.run": ("mounts.0.source",),
         "files.append": ("path",),
+        "files.artifact": ("path",),
         "files.copy": ("path", "to"),
         "files.delete": ("path",),
         "files.edit": ("blocks.0.path", "diff"),

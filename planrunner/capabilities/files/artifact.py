@@ -51,6 +51,8 @@ def _inside(value: Json) -> Iterator[dict[str, Json]]:
 
 def _put(artifact: Json, path: str = "") -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
+        if path not in ("", "."):
+            tree.writable(path)  # what may not be written is not looked for
         records = _records(context, artifact)
         one = len(records) == 1
         changes: list[Change] = []

@@ -76,7 +76,9 @@ def test_each_option_of_a_gate_has_a_command_that_a_shell_takes_as_it_stands(pro
 
 
 def test_a_decision_that_continues_shows_the_run_as_it_is_asked_to(project: Any) -> None:
-    project.plan("plan: p\ntasks:\n  - {id: ask, gate: approval, ask: Good}\n  - {id: a, needs: [ask], run: echo said}\n")
+    project.plan(
+        "plan: p\ntasks:\n  - {id: ask, gate: approval, ask: Good}\n  - {id: a, needs: [ask], run: echo said}\n"
+    )
     assert project("exec", "p.yaml").code == 8
     alone = project("approve", "last", "ask", "--output", "none")
     assert (alone.code, "--progress and --output go with --resume" in alone.err) == (2, True)
