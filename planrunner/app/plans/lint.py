@@ -251,8 +251,8 @@ def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None)
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
     """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
     prints of one), or of ``test`` and ``eval`` (the files of those). A path of keys such as ``tasks.retry`` or
-    ``project.models`` gives that of what stands there. ``complete`` adds the inputs of the installed capabilities. Raises NotFound
-    for a key that there is not."""
+    ``project.models`` gives that of what stands there. ``complete`` adds the inputs of the installed capabilities.
+    Raises NotFound for a key that there is not."""
     if path == "capabilities":
         return capabilities_schema(catalogue())
     if path == "run":
