@@ -104,7 +104,7 @@ further failure. Up to 7 the check of an agent's work was named otherwise. Up to
 as in the attempt before, and a plan rolled back since it failed was rolled back again. Failures of the class ``logic``
 alone gave evidence, and a task with an exit code that its criteria accepted had no outputs. Up to 9 a used-up limit
 kept out only what sets some aside, limits of a container counted waiting for people, and a need on a member was one on
-its family. Up to 10 an attempt left its judge nothing, and a prior alone settled a hypothesis."""
+its family. Up to 10 judges got nothing of an attempt, priors alone settled hypotheses, and rejections read options."""
 
 
 class RunStarted(NamedTuple):

@@ -210,7 +210,7 @@ def edge_fired(state: State, route: Route, status: str, failure: str) -> bool:
     edge = route.edge
     if source.reason in UNROUTED and edge.on not in ("failure", "always"):
         return False
-    if not _applies(route, status, failure):
+    if not _applies(state, route, status, failure):
         return False
     if edge.otherwise:
         others = [other for other in _open_routes(state, route.source) if not other.edge.otherwise]
@@ -235,12 +235,21 @@ def _holds(state: State, route: Route) -> bool:
         return False
 
 
-def _applies(route: Route, status: str, failure: str) -> bool:
-    """Whether an edge is about tasks that settle as ``status`` with that class of failure."""
+def _applies(state: State, route: Route, status: str, failure: str) -> bool:
+    """Whether an edge is about tasks that settle as ``status`` with that class of failure. That of an option is about
+    a decision that was made (up to edition 10 about each end of it)."""
     edge = route.edge
+    if status != "completed" and state.edition > 10 and _is_of_option(state, route):
+        return False
     if (edge.on == "success" and status != "completed") or (edge.on == "failure" and status != "failed"):
         return False
     return not edge.failure_class or failure == edge.failure_class
+
+
+def _is_of_option(state: State, route: Route) -> bool:
+    """Whether an edge stands at an option of a decision."""
+    gate = state.specs[route.source].gate
+    return gate is not None and any(option.span == route.edge.span for option in gate.options)
 
 
 def conclusive(state: State, commands: Sequence[Command]) -> list[Command]:
@@ -281,7 +290,7 @@ def _idle_option(state: State, number: int, event: TaskSettled) -> str:
 
 def _applying(state: State, number: int, status: str, failure: str) -> list[Route]:
     """The edges that may fire where a task settles as ``status`` with that class of failure."""
-    return [route for route in _open_routes(state, number) if _applies(route, status, failure)]
+    return [route for route in _open_routes(state, number) if _applies(state, route, status, failure)]
 
 
 def is_decidable(state: State, number: int, status: str, failure: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from simulator.gates import GateRun
 from workbench import plan
 
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import EDITION, Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
@@ -87,6 +87,48 @@ def test_an_option_sends_the_run_back_with_what_was_said_as_often_as_it_may() ->
     assert ran.vote("pick", choice="good", by="bo").code == 0
     ran.resume()
     assert (ran.state.status, ran.state.tasks[2].status) == ("completed", "completed")
+
+
+WAYS = {"id": "pick", "gate": "decision", "ask": "Which?", "options": [{"id": "l", "to": "x"}, {"id": "r", "to": "y"}]}
+
+
+@pytest.mark.parametrize("holder", ["", "subplan", "loop", "foreach"])
+@pytest.mark.parametrize("end", ["rejected", "expired", "checks"])
+def test_a_decision_that_was_not_made_fails_for_that_alone(end: str, holder: str) -> None:
+    more = {"expires": "1m"} if end == "expired" else {"checks": [{"check": "1 > 2"}]} if end == "checks" else {}
+    inside = [{**WAYS, **more}, {"id": "x", "run": "x"}, {"id": "y", "run": "y"}]
+    holders = {
+        "subplan": {"subplan": inside},
+        "loop": {"loop": {"max": 2, "until": "true", "tasks": inside}},
+        "foreach": {"foreach": "[1]", "subplan": inside},
+    }
+    tasks = [{"id": "in", **holders[holder]}] if holder else inside
+    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}), edition=EDITION)
+    name = next(each for each in ran.statuses() if each.endswith("pick"))
+    if end == "rejected":
+        assert ran.vote(name, "reject", reason="no").code == 0
+    if ran.state.status == "blocked":
+        ran.later(3600).resume()
+    gate = ran.state.tasks[ran.state.index[name]]
+    assert (gate.status, gate.reason) == ("failed", end)
+    assert "outputs.choice" not in gate.detail
+    others = {each: status for each, status in ran.statuses().items() if each.rpartition("/")[2] in ("x", "y")}
+    assert set(others.values()) == {"omitted"}
+
+
+def test_an_edge_of_the_plan_still_leads_on_from_a_rejected_decision() -> None:
+    made = {**WAYS, "next": [{"when": "outputs.decision == 'rejected'", "to": "z"}], "on_reject": "w"}
+    ran = GateRun(plan(made, *({"id": each, "run": each} for each in "xyzw"), on_failure="continue"), edition=EDITION)
+    ran.vote("pick", "reject", reason="no")
+    ran.resume()
+    assert ran.statuses() == {"pick": "failed", "x": "omitted", "y": "omitted", "z": "completed", "w": "completed"}
+
+
+def test_up_to_edition_10_the_options_of_a_rejected_decision_had_no_value() -> None:
+    ran = GateRun(plan(WAYS, {"id": "x", "run": "x"}, {"id": "y", "run": "y"}), edition=10)
+    ran.vote("pick", "reject", reason="no")
+    ran.resume()
+    assert ran.state.tasks[0].reason == "edge"
 
 
 def findings(*options: Any) -> list[tuple[str, str]]:
