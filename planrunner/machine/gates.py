@@ -6,11 +6,11 @@ attempt (a criterion is in plain words). It is requested, examined, opened and d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-from planrunner.jsontext import as_text, stable_json
+from planrunner.jsontext import as_text
 from planrunner.machine import rework, verdicts
 from planrunner.machine.admission import POLICY, hook_asks, policy_asks
 from planrunner.machine.approvals import approvers, digest, reason, stands, unvisited
@@ -33,7 +33,6 @@ from planrunner.machine.statuses import SETTLED, free_slot, move
 from planrunner.machine.stops import FINAL_STOPS, outlives, stopped, task_deadline
 from planrunner.machine.verdicts import judge, unmet
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Expression, Gate, Reject, Task
 
@@ -525,31 +524,3 @@ def _shown_by(gate: GateState) -> Iterator[str]:
         text, digest = item.get("text"), item.get("digest")
         if isinstance(text, str) and digest == f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}":
             yield digest
-
-
-_WRITTEN: dict[str, Callable[[Json], str]] = {
-    "money": format_money,
-    "size": format_size,
-    "duration": format_duration,
-    "percent": format_percent,
-}
-
-
-def answered(gate: GateState, fields: dict[str, Json]) -> str:
-    """``answered amount=$10 and left note open``: values as the form would take them."""
-    return filled_in(gate.request.get("form", ()), fields)
-
-
-def filled_in(form: Sequence[Mapping[str, Json]], fields: Mapping[str, Json]) -> str:
-    """The same of a form."""
-    kinds = {str(field["name"]): str(field.get("type", "any")) for field in form}
-    given = [f"{name}={_text(kinds.get(name, 'any'), value)}" for name, value in fields.items() if value is not None]
-    left = [name for name, value in fields.items() if value is None]
-    parts = [f"answered {', '.join(given)}" if given else "", f"left {', '.join(left)} open" if left else ""]
-    return " and ".join(part for part in parts if part)
-
-
-def _text(kind: str, value: Json) -> str:
-    if kind in _WRITTEN and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _WRITTEN[kind](value)
-    return value if isinstance(value, str) else stable_json(value)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.frozen import EMPTY
 from planrunner.machine.admission import refusal, still_short
+from planrunner.machine.answers import answered
 from planrunner.machine.budgets import extension
 from planrunner.machine.deciders import barred
 from planrunner.machine.events import AttemptStopping, Event, GateVoted, RunReopened, StopRequested, TaskSettled
-from planrunner.machine.gates import answered, rework_target, sentence, spec
+from planrunner.machine.gates import rework_target, sentence, spec
 from planrunner.machine.names import named
 from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import ended, said

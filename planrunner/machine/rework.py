@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planrunner.machine import approvals, recovery, reuse
+from planrunner.machine.answers import comment
 from planrunner.machine.budgets import given_up
 from planrunner.machine.commands import Command, Record
 from planrunner.machine.compensation import keep_outputs
@@ -76,7 +77,8 @@ def _instead(state: State, command: Command) -> Record | None:
     gate = state.tasks[number].gate
     if gate is None or state.specs[number].gate is None:
         return by_edge(state, number, "", "", "completed")
-    return by_edge(state, number, gate.reason, "", "completed", ", ".join(gate.by))
+    said = gate.reason if state.edition < 11 else comment(gate, state.tasks[number].outputs)
+    return by_edge(state, number, said, "", "completed", ", ".join(gate.by))
 
 
 def due(state: State) -> list[Record]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from planrunner.frozen import EMPTY
+from planrunner.machine.answers import filled_in
 from planrunner.machine.events import (
     BudgetExtended,
     BudgetRefused,
@@ -27,7 +28,6 @@ from planrunner.machine.events import (
     StopRequested,
     TasksReset,
 )
-from planrunner.machine.gates import filled_in
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.status import rfc3339
 

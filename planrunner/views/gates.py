@@ -10,8 +10,8 @@ from planrunner.errors import NextStep
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
+from planrunner.machine.answers import answered
 from planrunner.machine.deciders import who_may
-from planrunner.machine.gates import answered
 from planrunner.machine.names import label
 from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.requests import tally

@@ -89,6 +89,32 @@ def test_an_option_sends_the_run_back_with_what_was_said_as_often_as_it_may() ->
     assert (ran.state.status, ran.state.tasks[2].status) == ("completed", "completed")
 
 
+@pytest.mark.parametrize(
+    ("form", "vote", "said"),
+    [
+        ({"what": "string"}, {"fields": {"what": "shorter"}}, "shorter"),
+        ({"what": "string"}, {"fields": {"what": "shorter"}, "reason": "dull"}, "dull; shorter"),
+        ({"what": "string", "most": "money"}, {"fields": {"what": "a b", "most": 5}}, "what=a b, most=$5"),
+        ({"what": {"type": "string", "default": ""}}, {}, "`again` was chosen"),
+        ({}, {}, "`again` was chosen"),
+    ],
+)
+@pytest.mark.parametrize("by_edge", [False, True])
+def test_what_was_written_into_the_form_is_what_the_task_is_told(
+    by_edge: bool, form: dict[str, Any], vote: dict[str, Any], said: str
+) -> None:
+    options = ["again", "good"] if by_edge else [again(), {"id": "good", "to": "done"}]
+    back = {"on": "success", "when": "outputs.choice == 'again'", "rework": "draft", "max": 1}
+    pick = {"id": "pick", "needs": ["draft"], "gate": "decision", "ask": "Good?", "options": options, "form": form}
+    tasks = [{"id": "draft", "run": "x"}, {**pick, "next": [back]} if by_edge else pick, {"id": "done", "run": "x"}]
+    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}), edition=EDITION)
+    assert ran.vote("pick", choice="again", **vote).code == 0
+    ran.resume()
+    rework = ran.state.tasks[0].rework
+    assert rework is not None
+    assert rework["comment"] == said
+
+
 WAYS = {"id": "pick", "gate": "decision", "ask": "Which?", "options": [{"id": "l", "to": "x"}, {"id": "r", "to": "y"}]}
 
 
