@@ -68,6 +68,20 @@ def test_one_to_which_the_run_goes_back_has_its_place() -> None:
     assert order(found) == {"step-1": (), "b": ("step-1",), "step-3": ("b",)}
 
 
+@pytest.mark.parametrize(
+    "back",
+    [
+        {"run": "c", "on_failure": {"rework": "b", "max": 2}},
+        {"gate": "approval", "ask": "x", "on_reject": {"rework": "b", "max": 2}},
+        {"gate": "decision", "ask": "x", "options": [{"id": "again", "rework": "b", "max": 2}, {"id": "ok"}]},
+    ],
+)
+def test_one_to_which_a_subplan_with_words_goes_back_has_its_place(back: dict[str, Any]) -> None:
+    (holder,) = tasks([{"id": "in", "subplan": ["look around", {"id": "b", "run": "b"}, {"id": "c", **back}, "tidy"]}])
+    assert holder.subplan is not None
+    assert order(holder.subplan) == {"step-1": (), "b": ("step-1",), "c": ("b",), "step-4": ("c",)}
+
+
 def test_a_step_that_a_condition_skips_does_not_end_the_list() -> None:
     one, two, three = tasks([{"run": "a", "if": "1 == 2"}, "b", "c"])
     assert (two.needs, two.join.kind, three.join.kind) == ((one.id,), "none_failed", "all")

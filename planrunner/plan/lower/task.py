@@ -407,8 +407,8 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
 
 def _in_order(tasks: list[Task]) -> list[Task]:
     """Steps each of which waits for those before it, but for those that say themselves what they wait for and those
-    that an edge leads to."""
-    led_to = {edge.target for task in tasks for edge in task.edges}
+    that an edge leads on to."""
+    led_to = {edge.target for task in tasks for edge in task.edges if not edge.rework}
     ordered: list[Task] = []
     before: list[str] = []
     """The last step that follows in order, and those after it that do not."""
