@@ -118,7 +118,8 @@ def _gate(task_state: TaskState) -> list[str]:
         return []
     asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anyone"
     votes = "1 vote" if gate.need == 1 else f"{gate.need} votes"
-    lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  needs {votes} from {asked}"]
+    asks = "asks" if gate.waits and task_state.status not in SETTLED else "asked"
+    lines = [f"its gate {asks}: {gate.request.get('ask', '')}", f"  needs {votes} from {asked}"]
     if gate.again:
         lines.insert(1, f"  it asks again: {gate.again}")
     if gate.not_starter:

@@ -71,7 +71,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
                 _conditions(state, number, now, ready) if task_state.reason == "delay" else _begin(state, number, ready)
             )
         failing = cut(state, number)
-        return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
+        return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, number, failing))
     verdict, why = needs_verdict(state, number)
     needs: Verdict = verdict
     edges: Verdict = "met"
@@ -86,7 +86,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if verdict == "waiting":
         return None
     if state.failing and (failing := cut(state, number)) is not None:
-        return settle(task, "cancelled", "stopped", stop_detail(state, failing))
+        return settle(task, "cancelled", "stopped", stop_detail(state, number, failing))
     if frame.limit and number >= frame.limit:
         return None
     if (task.due is not None or task.due_in is not None) and (task_deadline(state, task) or 0.0) <= now:
@@ -107,7 +107,7 @@ def at_gate(state: State, number: int, now: float) -> Command | None:
     gate = state.tasks[number].gate
     assert gate is not None
     if state.failing and gate.stage != "criteria" and not gate.decision and (failing := cut(state, number)) is not None:
-        return settle(state.specs[number], "cancelled", "stopped", stop_detail(state, failing))
+        return settle(state.specs[number], "cancelled", "stopped", stop_detail(state, number, failing))
     return step(state, number, now)
 
 
@@ -122,7 +122,7 @@ def while_queued(state: State, number: int) -> Command | None:
     if state.stop_reason and not outlives(state, number):
         return stopped(state, task)
     if state.failing and (failing := cut(state, number)) is not None:
-        return settle(task, "cancelled", "stopped", stop_detail(state, failing))
+        return settle(task, "cancelled", "stopped", stop_detail(state, number, failing))
     return None
 
 

@@ -104,9 +104,16 @@ def called_off(state: State) -> list[int]:
     ]
 
 
-def stop_detail(state: State, frame: Frame) -> str:
+def stop_detail(state: State, number: int, frame: Frame) -> str:
+    """Why a task is cancelled around which ``frame`` fails, and how far it had come (told since edition 11)."""
+    task_state = state.tasks[number]
+    came = "started"
+    if state.edition > 10 and task_state.gate is not None and task_state.gate.waits:
+        came = "answered"
+    elif state.edition > 10 and task_state.attempts > task_state.past:
+        came = "tried again"
     failed = ", ".join(f"`{state.specs[number].id}`" for number in frame.failures[:3])
-    return f"not started: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
+    return f"not {came}: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
 
 
 def outlives(state: State, number: int) -> bool:

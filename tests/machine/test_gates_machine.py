@@ -13,7 +13,7 @@ from simulator.runs import RUN_ID
 from workbench import plan
 
 from planrunner.engine.replay import replay
-from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
+from planrunner.machine.events import EDITION, GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -54,6 +54,39 @@ def test_a_rejection_fails_the_gate_with_its_own_class() -> None:
     assert (found.status, found.failure, run.statuses()["after"]) == ("failed", "rejected", "omitted")
     assert "bo: not yet" in found.detail
     replays(run)
+
+
+@pytest.mark.parametrize("stage", ["gate", "label", "precondition", "holder"])
+def test_a_gate_that_a_failure_cancels_while_it_asks_was_not_answered(stage: str) -> None:
+    asks = {
+        "gate": approval(),
+        "label": {"id": "sign", "run": "x", "labels": ["risky"]},
+        "precondition": {"id": "sign", "run": "x", "preconditions": ["the house is empty"]},
+        "holder": {"id": "in", "subplan": [approval()]},
+    }
+    gated = {"policy": {"gates": {"risky": {"gate": "approval", "ask": "Go on?"}}}} if stage == "label" else {}
+    failing = {"id": "bad", "run": "x"}
+    later = {"id": "later", "needs": ["bad"], "run": "x", "allow_failure": True}
+    made = plan(asks[stage], failing, later, defaults={"timeout": "1h"}, **gated)
+    run = GateRun(made, {"bad": [Outcome("logic", "no", duration=5.0)]}, edition=EDITION)
+    name = "in/sign" if stage == "holder" else "sign"
+    detail = run.state.tasks[run.state.index[name]].detail
+    assert detail.startswith("not answered: `bad` failed")
+    lines = why(run.state, name)
+    assert any(line.startswith("its gate asked: ") for line in lines)
+    assert not any("not started" in line for line in lines)
+    replays(run)
+
+
+def test_a_task_that_a_failure_keeps_from_its_next_attempt_was_not_tried_again() -> None:
+    again = {"id": "again", "run": "x", "retry": {"attempts": 3, "delay": "1h"}}
+    failed = {"again": [Outcome("transient", "no", duration=1.0)], "bad": [Outcome("logic", "no", duration=5.0)]}
+    details = {
+        edition: GateRun(plan(again, {"id": "bad", "run": "x"}), failed, edition=edition).state.tasks[0].detail
+        for edition in (10, EDITION)
+    }
+    assert details[EDITION].startswith("not tried again: `bad` failed")
+    assert details[10].startswith("not started: `bad` failed")
 
 
 def test_a_rejection_starts_the_task_that_the_plan_names() -> None:

@@ -186,7 +186,7 @@ def readable(text: str) -> str:
     return "\n".join(harmless(line) for line in lines)
 
 
-_SAID_ELSEWHERE = ("attempt ", "its gate asks:", "for what has the digest", "gave ")
+_SAID_ELSEWHERE = ("attempt ", "its gate asks:", "its gate asked:", "for what has the digest", "gave ")
 """How the sentences begin that repeat what the drawer shows in another part."""
 
 

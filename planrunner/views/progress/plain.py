@@ -21,7 +21,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import by_its_own, label
-from planrunner.machine.state import State
+from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import status_word
 from planrunner.plan.model import Plan
 from planrunner.views.containers import settled
@@ -95,7 +95,7 @@ class PlainProgress:
         if (
             isinstance(event, TaskSettled)
             and event.status in ("omitted", "cancelled")
-            and state.tasks[state.index[event.task]].started is None
+            and _is_unbegun(state.tasks[state.index[event.task]])
         ):
             self._not_started.append(f"{self._clock} {line}" if line else "")
             return
@@ -156,6 +156,11 @@ class PlainProgress:
             self._terminal.write("\n".join(self._lines) + "\n")
             self._lines.clear()
             self._wrote = monotonic()
+
+
+def _is_unbegun(task: TaskState) -> bool:
+    """Whether a task neither began nor asked."""
+    return task.started is None and not (task.gate is not None and task.gate.opened)
 
 
 def _clock(at: float) -> str:
