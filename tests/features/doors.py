@@ -107,8 +107,8 @@ class Service:
         self.app.state.stopping = False
         self.app.state.control = Control(served)
         self.app.state.reports = Reports(served, Told(self.app.state.followers, "http://here", print))
-        limits = Limits(rate=1e9, burst=10**9)
-        self._asgi = Guard(Idempotency(self.app), access, frozenset({"here"}), limits)
+        limits, states = Limits(rate=1e9, burst=10**9), {each.name: each.state for each in served}
+        self._asgi = Guard(Idempotency(self.app, states), access, frozenset({"here"}), limits)
         self._faults = _Faults()
         self.app.state.followers.of(served[0])
 
