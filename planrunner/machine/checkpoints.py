@@ -167,7 +167,7 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     up."""
     if state.ended_at is not None:
         raise IllegalMove(f"run {event.parent} had ended")
-    state.run_id = event.run
+    state.run_id, state.begun_at = event.run, at
     state.params = {**state.params, **event.params}
     if event.by:
         state.environment = {**state.environment, "user": event.by}  # who forks a run has started the new one

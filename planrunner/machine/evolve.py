@@ -150,7 +150,7 @@ def _run_started(state: State, event: RunStarted, at: float) -> None:
     state.environment = event.environment
     if event.environment.get("policy"):
         govern(state, event.environment["policy"])
-    state.started_at = state.active_since = at
+    state.started_at = state.begun_at = state.active_since = at
     if event.max_parallel is not None:
         state.max_parallel = event.max_parallel
     if event.selected is not None:

@@ -313,7 +313,9 @@ class State:
     hold others, while they run; ``restricted`` says that some policy may take rights away,
     ``saves`` that some task names files to save; ``checkpoints`` is None where none keeps files, ``governed`` where
     the operator's policy says nothing; ``plans`` are those of later revisions by digest, ``gone`` holds the tasks of
-    earlier ones that the plan has no more, ``approved_digest`` is of the plan that approvals are bound to."""
+    earlier ones that the plan has no more, ``approved_digest`` is of the plan that approvals are bound to;
+    ``begun_at`` is when the run itself began, one that was forked at the fork, ``started_at`` when the times of its
+    plan began to count."""
 
     __slots__ = (
         "active",
@@ -323,6 +325,7 @@ class State:
         "approved_digest",
         "asked",
         "attended",
+        "begun_at",
         "candidates",
         "checkpoints",
         "circuits",
@@ -458,7 +461,7 @@ class State:
         self.running: dict[int, None] = {}
         self.labels_running: dict[str, int] = {}
         self.outputs: dict[str, Json] = {}
-        self.started_at = self.active = 0.0
+        self.started_at = self.begun_at = self.active = 0.0
         self.ended_at: float | None = None
         self.active_since: float | None = None
 

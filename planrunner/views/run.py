@@ -66,7 +66,7 @@ def run_object(
         "exit_code": exit_code,
         "reason": state.reason,
         "detail": state.detail,
-        **({"params": state.params, **_times(entries)} if entries else {}),
+        **({"params": state.params, **_times(state, entries)} if entries else {}),
         "stopped": stopped(state),
         "waiting": waiting(state),
         "gates": _gates(state, now),
@@ -109,9 +109,10 @@ def listed_object(run: RunSummary) -> dict[str, Json]:
     }
 
 
-def _times(entries: Sequence[Entry]) -> dict[str, Json]:
-    """When the run began and ended (null while it is not over), and the seconds from the one to the other."""
-    started, last = entries[0].at, entries[-1]
+def _times(state: State, entries: Sequence[Entry]) -> dict[str, Json]:
+    """When the run began, one that was made by a fork at the fork, and ended (null while it is not over), and the
+    seconds from the one to the other."""
+    started, last = state.begun_at, entries[-1]
     ended = last.at if isinstance(last.event, RunEnded) else None
     return {"started": rfc3339(started), "ended": rfc3339(ended), "duration": lasted(started, ended)}
 

@@ -188,8 +188,8 @@ class Examination:
         else:
             for name in ("status", "started", "ended", "duration", "reason"):
                 self.same(f"`runs --json`: {name}", row[name], self.shown[name])
-            if not self.truth.revised:  # lists name the plan that a run began with
-                self.same("`runs --json`: revision", row["revision"], self.shown["revision"])
+            first = self.shown.get("revisions", [{"digest": self.shown["revision"]}])[0]["digest"]
+            self.same("`runs --json`: revision", row["revision"], first)  # the plan that the run began with
         told = self.digest
         if told is None:
             self.say("`runs digest` does not tell of the run")
@@ -292,13 +292,14 @@ class Examination:
 
     def _times(self) -> None:
         rows, shown = self.truth.rows, self.shown
-        self.same("`show`: started", shown["started"], _moment(rows[0].at))
+        began = next((row.at for row in reversed(rows) if row.kind == "run_forked"), rows[0].at)
+        self.same("`show`: started", shown["started"], _moment(began))
         ended = rows[-1].at if rows[-1].kind == "run_ended" else None
         self.same("`show`: ended", shown["ended"], _moment(ended))
         if ended is not None:
-            self.same("`show`: duration", shown["duration"], round(ended - rows[0].at, 3))
+            self.same("`show`: duration", shown["duration"], round(ended - began, 3))
             used = shown["budget"].get("time", {}).get("used")
-            if used is not None and used > shown["duration"] + 0.01:
+            if not self.truth.forked and used is not None and used > shown["duration"] + 0.01:
                 self.say(f"`show`: {used} s of the budget used in {shown['duration']} s")
 
     def _budgets(self) -> None:

@@ -46,6 +46,22 @@ def test_a_sound_run_passes(waiting: tuple[Path, str]) -> None:
     assert examine(*waiting) == []
 
 
+def test_a_run_that_was_forked_began_at_the_fork_and_a_revised_one_names_its_first_plan(tmp_path: Path) -> None:
+    plan = "plan: p\ndefaults: {timeout: 1m}\ntasks: [{id: a, run: echo a}, {id: b, needs: [a], run: test -e go}]\n"
+    (tmp_path / "p.yaml").write_text(plan)
+    assert call(tmp_path, "exec", "p.yaml", "--progress", "quiet").code == 1
+    parent = json.loads(call(tmp_path, "show", "--json").out)
+    assert call(tmp_path, "fork", parent["run_id"], "--from", "a").code == 0
+    (tmp_path / "p.yaml").write_text(plan.replace("test -e go", "echo b"))
+    assert call(tmp_path, "revise", "last", "p.yaml").code == 0
+    assert call(tmp_path, "resume", "last").code == 0
+    run = json.loads(call(tmp_path, "show", "last", "--json").out)
+    assert (run["revision_number"], run["started"] >= parent["ended"]) == (2, True)
+    assert run["tasks"]["a"]["started"] < run["started"]
+    assert "a" in call(tmp_path, "show", "last", "--timeline").out
+    assert examine(tmp_path, run["run_id"], acts=False) == []
+
+
 def _other_status(task: Any) -> Any:
     return {**task, "status": "skipped"} if task["status"] == "failed" else task
 

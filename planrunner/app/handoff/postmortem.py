@@ -81,7 +81,7 @@ def postmortem(run: Recorded, source: Source | None = None, before: Before | Non
 
 
 def _outcome(state: State, entries: Sequence[Entry]) -> str:
-    took = duration_text(max(0.0, entries[-1].at - entries[0].at))
+    took = duration_text(max(0.0, entries[-1].at - state.begun_at))
     by = f" by {state.stop_by}: {state.stop_comment}" if state.status == "cancelled" and state.stop_by else ""
     reason = f" ({state.reason})" if state.reason and state.reason not in (state.status, "cancelled") else ""
     counted = len(troubled(state))

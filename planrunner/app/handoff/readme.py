@@ -67,7 +67,7 @@ def facts(over: Overview) -> Iterator[tuple[str, str]]:
     plan, folder = str(where.get("plan") or ""), str(where.get("directory") or "")
     file = os.path.relpath(plan, folder) if folder and plan.startswith(folder + os.sep) else plan
     yield "plan", f"`{file or state.plan.id}`, revision {state.revision}, `{state.plan_digest[:19]}`"
-    yield "started", f"{rfc3339(entries[0].at)} by {where.get('user', '')} on {where.get('host', '')}"
+    yield "started", f"{rfc3339(state.begun_at)} by {where.get('user', '')} on {where.get('host', '')}"
     yield "last event", f"{rfc3339(entries[-1].at)} (event {entries[-1].seq})"
     yield "tasks", counts_text(shown_counts(state))
     if state.params:

@@ -45,7 +45,7 @@ def verdict(state: State, now: float, leased: bool) -> Verdict:
 
 
 def _finished(state: State) -> str:
-    took = duration((state.ended_at or state.now) - state.started_at)
+    took = duration((state.ended_at or state.now) - state.begun_at)
     return f" in {took}" if took else ""
 
 
