@@ -267,3 +267,34 @@ def test_a_declaration_that_nobody_could_follow_is_refused() -> None:
     found = row(describe(capability("x.read", foreign=("text",), writes=("path",))(read)))
     assert found == {"foreign": ["text"], "writes": ["path"]}
     assert known(found).foreign == ("text",)
+
+
+PYTHON = {
+    'print(open("d/a.csv").read())': set(),
+    'import csv, json, re\nre.compile("x")\nprint(json.dumps(list(csv.reader(open("d/a.csv")))))': set(),
+    'json.load(open("d/a.csv"))': set(),
+    'exec(open("d/a.py").read())': {"d/a.py"},
+    'exec(compile(open("d/a.py").read(), "a", "exec"))': {"d/a.py"},
+    'pickle.load(open("d/a.pkl"))': {"d/a.pkl"},
+    'database.executescript(open("d/a.sql").read())': {"d/a.sql"},
+}
+NODE = {
+    'console.log(require("fs").readFileSync("d/a.csv"))': set(),
+    'eval(require("fs").readFileSync("d/a.js"))': {"d/a.js"},
+    'require("./d/a.js")': {"./d/a.js"},
+    'import("./d/a.mjs")': {"./d/a.mjs"},
+}
+
+
+@pytest.mark.parametrize(
+    ("shell", "option", "code", "files"),
+    [
+        *(("python3", "-c", code, files) for code, files in PYTHON.items()),
+        *(("node", "-e", code, files) for code, files in NODE.items()),
+        ("ruby", "-e", 'puts(open("d/a.csv"))', {"d/a.csv"}),
+    ],
+)
+def test_a_file_that_code_only_reads_does_not_run(shell: str, option: str, code: str, files: set[str]) -> None:
+    assert files == {each.file for each in in_script(code, (), shell) if "/" in each.file}
+    assert files == {each.file for each in in_script(f"{shell} {option} '{code}'") if "/" in each.file}
+    assert files == {each.file for each in in_script(code, (), f"env {shell} -u") if "/" in each.file}

@@ -66,6 +66,19 @@ _CODED = frozenset("flock runuser script sg".split())
 """Those that take the command as code, behind ``-c``."""
 _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|osascript|tclsh|pwsh)[0-9.]*"
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
+_RUNNING = {
+    "py": re.compile(
+        r"\b(exec\w*|eval|(?<!re\.)compile|system|popen\w*|spawn\w*|\w*subprocess\w*|runpy|run_path|importlib|__import__"
+        r"|\w*pickle\w*|marshal|shelve|dill|joblib|torch|yaml\.\w*load\w*|ctypes|\w*dll|pty|sys\.path|Template|from_string"
+        r"|render\w*|console|push|runsource|runcode|query)\b",
+        re.IGNORECASE,
+    ),
+    "node": re.compile(
+        r"\b(eval|Function|vm|child_process|\w*exec\w*|\w*spawn\w*|fork|Worker|createRequire|run\w*)\b|\bimport\s*\("
+        r"|\brequire\s*\((?!\s*['\"](node:)?[a-z_]+(/promises)?['\"])"
+    ),
+}
+"""What code of Python and Node.js has that runs a text or a file; without any of it the code only reads files."""
 _TAKING = frozenset("-u -g -h -p -C -n -P -d -L -s -k -I -E -a -c -o -e --user --signal --kill-after".split())
 """Options of these that take the next word."""
 ASKING = frozenset("curl wget http https xh aria2c lynx w3m gh glab".split())
@@ -97,8 +110,9 @@ class Position(NamedTuple):
     word: str = ""
 
 
-def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
-    """The positions of a script for a shell; ``variables`` are those whose values matter."""
+def in_script(text: str, variables: Iterable[str] = (), shell: str = "") -> list[Position]:
+    """The positions of a script for a shell, or for the interpreter that ``shell`` names; ``variables`` are those whose
+    values matter."""
     text = _with_variables(text, VARIABLE, variables)
     commands = read_script(text)
     carried = variables_of(commands)
@@ -119,7 +133,7 @@ def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
             found.update(dict.fromkeys(_meant(Position("prompt", text[each.start : each.end]), (), carried)))
         files = (word.text for words in commands for word in words[1:] if not word.holes)
         found.update((Position("prompt", file=name), None) for name in files if name and not name.startswith("-"))
-    return list(found)
+    return [each for each in found if not each.file or _runs_files(shell, text)]
 
 
 def use_of_input(run: str | Sequence[str]) -> str:
@@ -352,7 +366,7 @@ def _interpreted(name: str, words: list[Word], variables: tuple[str, ...]) -> li
         if word.within and not word.text.startswith("-"):
             return _code([word])
         if re.fullmatch(code, word.text) and at + 1 < len(words):
-            return _inner(words[at + 1], variables if name in SHELLS else ())
+            return _inner(words[at + 1], variables if name in SHELLS else (), name)
         if word.text == "-m" and at + 1 < len(words):
             return _others(words[at + 1].text, words[at + 2 :], variables)
         if not word.text.startswith("-"):
@@ -360,12 +374,19 @@ def _interpreted(name: str, words: list[Word], variables: tuple[str, ...]) -> li
     return []
 
 
-def _inner(code: Word, variables: tuple[str, ...]) -> list[Position]:
-    """Code for another shell: a template becomes part of it, a variable is read by it."""
+def _runs_files(shell: str, code: str) -> bool:
+    """Whether code may run what is in the files that it names."""
+    programs = [os.path.basename(word) for word in shell.split()]
+    running = [each for start, each in _RUNNING.items() for name in programs if name.startswith(start)]
+    return all(each.search(code) for each in running)
+
+
+def _inner(code: Word, variables: tuple[str, ...], shell: str = "") -> list[Position]:
+    """Code for another shell or interpreter: a template becomes part of it, a variable is read by it."""
     expanded = {id(hole) for hole in code.holes} - {id(hole) for hole in code.single}
     if expanded or code.within or code.text.startswith("$") or any(map(_is_template, code.holes)):
         return _code([code])
-    return in_script(_written(code), variables)
+    return in_script(_written(code), variables, shell)
 
 
 def _is_template(hole: Placeholder) -> bool:

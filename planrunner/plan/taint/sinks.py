@@ -80,7 +80,7 @@ def _run(place: Place, part: str, action: Action) -> Iterator[Sink]:
         yield Sink(use, part, "stdin", "", task.stdin, task.stdin, read(place, task.stdin), task.stdin)
     variables = [name for name, value in env.items() if holes(value)]
     if isinstance(action.run, str):
-        positions = in_script(action.run, variables)
+        positions = in_script(action.run, variables, task.shell)
     else:
         positions = in_arguments(action.run, variables)
     for found in positions:
