@@ -241,7 +241,7 @@ WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, .
     "type": lambda f: (wording.wrong_type(f.name, f.node, (f.value,) if isinstance(f.value, str) else tuple(f.value)),),
     "enum": lambda f: (wording.not_among(f.name, f.node, tuple(f.value)),),
     "const": lambda f: (wording.not_among(f.name, f.node, (f.value,)),),
-    "pattern": lambda f: (wording.not_matching(f.name, f.node, f.schema.get("patternErrorMessage", "")),),
+    "pattern": lambda f: (wording.not_matching(f.name, f.node, f.value, f.schema.get("patternErrorMessage", "")),),
     "minimum": lambda f: (wording.out_of_range(f.name, f.node, f"at least {f.value}"),),
     "maximum": lambda f: (wording.out_of_range(f.name, f.node, f"at most {f.value}"),),
     "exclusiveMinimum": lambda f: (wording.out_of_range(f.name, f.node, f"more than {f.value}"),),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.expressions.quantities import meant_quantity
 from planrunner.plan.nearest import meant, nearest
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -216,9 +217,15 @@ def not_among(name: str, node: Node, words: tuple[Any, ...]) -> Diagnostic:
     return Diagnostic("PLAN006", message, node.span, help=help_)
 
 
-def not_matching(name: str, node: Node, expected: str) -> Diagnostic:
+def not_matching(name: str, node: Node, pattern: str, expected: str) -> Diagnostic:
     value = _shown(node.value if isinstance(node, Scalar) else None)
-    return Diagnostic("PLAN006", f"{name} cannot be `{_short(value)}`", node.span, help=expected)
+    message = f"{name} cannot be `{_short(value)}`"
+    near = meant_quantity(value)
+    if near is None or re.search(pattern, near) is None:
+        return Diagnostic("PLAN006", message, node.span, help=expected)
+    quote = node.style if isinstance(node, Scalar) and node.style in ("'", '"') else ""
+    fix = Fix(f"write `{near}`", (Edit(node.span, _quoted(near, quote)),))
+    return Diagnostic("PLAN006", f"{message}, did you mean `{near}`?", node.span, help=expected, fix=fix)
 
 
 def out_of_range(name: str, node: Node, limit: str) -> Diagnostic:

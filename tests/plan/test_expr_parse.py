@@ -52,7 +52,7 @@ def test_places_in_the_tree_count_from_the_start_of_the_text() -> None:
         ("a b", "`b` is not expected", "b", "operator is missing"),
         ("a 'b'", "quoted text is not expected", "'b'", "operator is missing"),
         ("a == 'b", "has no end", "'b", "close it"),
-        ("a > 10 minutes", "`minutes` is not expected", "minutes", "operator is missing"),
+        ("a > 10 minutes", "`minutes` is not expected", "minutes", "a unit stands right behind its number: `10m`"),
         ("a > 10min", "`10min` is neither a number nor a quantity", "10min", "`10m`"),
         ("a > 5 10m", "`10m` is not expected", "10m", "operator is missing"),
         ("a > 30m1h", "is not a quantity", "30m1h", "larger units first"),

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.plan.expressions import quantities as q
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.values import ExpressionError
 
 
 @pytest.mark.parametrize(
@@ -92,3 +94,30 @@ def test_what_is_written_is_read_back_exactly(amount: int) -> None:
     assert q.parse_size(q.format_size(amount)) == amount
     assert q.parse_money(q.format_money(amount / 100)) == pytest.approx(amount / 100)
     assert q.parse_percent(q.format_percent(amount / 1000)) == pytest.approx(amount / 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("10 minutes", "10m"), ("1min", "1m"), ("1.5 Hours", "1.5h"), ("200msec", "200ms"), ("1mb", "1MB"),
+        ("2 gib", "2GiB"), ("10 bytes", "10B"), ("80 percent", "80%"), ("80 %", "80%"), ("10 m", "10m"),
+        ("10m", None), ("1MB", None), ("5 EUR", None), ("soon", None), ("5", None),
+    ],
+)  # fmt: skip
+def test_a_quantity_with_another_word_for_its_unit_is_named_as_it_is_written(text: str, near: str | None) -> None:
+    assert q.meant_quantity(text) == near
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("outputs.size > 10 bytes", "a unit stands right behind its number: `10B`"),
+        ("duration < 10 min and outputs.ok", "a unit stands right behind its number: `10m`"),
+        ("outputs.size < 1mb", "`1mb` is neither a number nor a quantity, did you mean `1MB`?"),
+        ("outputs.size < 10 apples", "an operator is missing before `apples`; write text in quotes"),
+    ],
+)
+def test_an_expression_with_another_word_for_a_unit_names_the_unit(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text)
+    assert said in f"{caught.value.message} {caught.value.help}"

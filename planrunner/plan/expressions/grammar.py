@@ -13,10 +13,10 @@ from lark import Lark, Token, Transformer, UnexpectedInput
 
 from planrunner.fileio import read_data
 from planrunner.plan.expressions.functions import ALIASES, DEFAULT_WORDS, FUNCTIONS, METHODS, OVER_LISTS
-from planrunner.plan.expressions.quantities import parse_count, parse_quantity
+from planrunner.plan.expressions.quantities import meant_quantity, parse_count, parse_quantity
 from planrunner.plan.expressions.tree import CONSTANTS, LONGEST_NUMBER, localized, unquoted
 from planrunner.plan.expressions.values import SPLIT, TOO_DEEP, ExpressionError
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 
 Tree = Any
 
@@ -364,8 +364,9 @@ def _number(word: str, at: int) -> ExpressionError:
     end = at + len(word)
     if parse_quantity(word) is not None or parse_count(word) is not None:
         return ExpressionError(f"`{word}` is not expected here", at, end, "an operator is missing before it")
+    near = meant_quantity(word)
     return ExpressionError(
-        f"`{word}` is neither a number nor a quantity",
+        f"`{word}` is neither a number nor a quantity{meant(near)}",
         at,
         end,
         "quantities look like `10m`, `1h30m`, `50MB`, `$2`, `80%`, `200k`",
@@ -381,6 +382,9 @@ def _hint(text: str, word: str, at: int) -> str:
         return "one of two values is written `b if a else c`"
     if word == "%":
         return "put spaces around `%` to compute a remainder"
+    number = re.search(r"(?<![\w.])[0-9.]+\s+$", text[:at])
+    if number and (near := meant_quantity(number[0] + word)):
+        return f"a unit stands right behind its number: `{near}`"
     if word[0].isalpha() and at and text[:at].rstrip()[-1:].isalnum():
         return f"an operator is missing before `{word}`; write text in quotes"
     return ""

@@ -39,6 +39,31 @@ _COUNT = rf"({_NUMBER})([kM]?)"
 _PERCENT = rf"({_NUMBER})%"
 
 
+_UNIT_WORDS = {
+    word: unit
+    for unit, words in {
+        "ms": "ms msec msecs millisecond milliseconds",
+        "s": "s sec secs second seconds",
+        "m": "m min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "d": "d day days",
+        "B": "b byte bytes",
+        "%": "% percent",
+        **{f"{letter}B": f"{letter.lower()}b" for letter in "KMGT"},
+        **{f"{letter}iB": f"{letter.lower()}ib" for letter in "KMGT"},
+    }.items()
+    for word in words.split()
+}
+
+
+def meant_quantity(text: str) -> str | None:
+    """A quantity with its unit as it is to be written: ``10m`` for ``10 minutes``, ``1MB`` for ``1mb``. None where the
+    unit is not known, and for a quantity that is one already."""
+    match = re.fullmatch(rf"({_NUMBER})\s*([A-Za-z]+|%)", text.strip())
+    unit = _UNIT_WORDS.get(match[2].lower()) if match else None
+    return f"{match[1]}{unit}" if match and unit and parse_quantity(text) is None else None
+
+
 def parse_duration(text: str) -> float | None:
     """Seconds of ``500ms``, ``10s``, ``5m``, ``2h``, ``1d`` or ``1h30m`` (larger units first); None for anything else.
 

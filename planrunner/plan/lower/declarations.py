@@ -11,7 +11,7 @@ from typing import Any
 from planrunner.diagnostics import Label
 from planrunner.jsontext import write_json
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.plan.expressions.quantities import meant_quantity, parse_duration
 from planrunner.plan.lower import values as values
 from planrunner.plan.lower.hypotheses import divided
 from planrunner.plan.lower.values import CHECKS, Lowering, condition, criteria
@@ -335,7 +335,7 @@ def deadline(low: Lowering, node: Node) -> float | None:
     word = values.text(node)
     seconds = parse_duration(word)
     if seconds is None and re.fullmatch(_TIMELIKE, word):
-        message = f"`{word[:40]}` looks like a duration but is not one"
+        message = f"`{word[:40]}` looks like a duration but is not one{meant(meant_quantity(word))}"
         low.report("PLAN006", message, node.span, "write `30m`, `2h` or `1d12h`, or a date")
     return seconds
 

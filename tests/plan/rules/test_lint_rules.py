@@ -1345,3 +1345,12 @@ def test_an_output_that_a_task_which_stands_in_does_not_give_may_be_missing(way:
     assert missing(tasks)
     assert not missing(tasks.replace("outputs.n", "outputs.from").replace("> 1", "== 'a'"))
     assert not missing(tasks.replace("tasks.fetch.outputs.n", "default(tasks.fetch.outputs.n, 1)"))
+
+
+def test_a_unit_in_another_word_is_named_where_it_fits() -> None:
+    text = "plan: p\ndeadline: 50min\ntasks: [{id: a, run: ls, timeout: 5 minutes, retry: {delay: 10 MB}}]\n"
+    assert [each.message for each in findings(text) if each.code == "PLAN006"] == [
+        "`50min` looks like a duration but is not one, did you mean `50m`?",
+        "`timeout` cannot be `5 minutes`, did you mean `5m`?",
+        "`delay` cannot be `10 MB`",
+    ]
