@@ -169,6 +169,8 @@ def _texts(node: Node, place: _Place, refused: set[Span]) -> Iterator[tuple[Scal
                 continue  # these are read as texts of the tasks that make the candidates
             if (key.span in refused and key.end > key.start) or _has_no_effect(place, name_of_key):
                 continue
+            if name_of_key == "params" and (linked := node.get("subplan")) is not None and linked.span in refused:
+                continue
             if _has_template(name_of_key):
                 yield key, place, True
             yield from _texts(value, _below(place, name_of_key), refused)

@@ -143,3 +143,9 @@ def test_many_templates_are_each_looked_at_once(count: int) -> None:
         {"id": f"t{number}", "run": f"x {T}", "when": f"params.n == '{number}'", "title": T} for number in range(count)
     ]
     assert len(findings(*tasks)) == count
+
+
+@pytest.mark.parametrize("name", ["gone", "parts/gone.yaml"])
+def test_the_params_of_a_subplan_that_does_not_exist_are_not_told(name: str) -> None:
+    told = findings(WORK, {"id": "b", "needs": ["a"], "subplan": name, "params": {"q": T}})
+    assert [code for code, _ in told] == ["PLAN111"]
