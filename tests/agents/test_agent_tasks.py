@@ -212,6 +212,7 @@ def test_a_task_cannot_have_more_tools_than_its_agent(make: Make) -> None:
         ("agent: coder, tools: [files.raed]", "the agent `coder` has no tool `files.raed`, did you mean `files.read`?"),
         ("agent: coder, denied: [files.wirte]", "no tool `files.wirte`, did you mean `files.write`?"),
         ("agent: codr, tools: [files.raed]", "there is no agent `codr`, did you mean `coder`?"),
+        ("agent: codr, calls: [{tool: files.read, say: x}]", "there is no agent `codr`, did you mean `coder`?"),
         ("agent: coder, until: {rnu: 'true'}", "the task of `until` has no key `rnu`, did you mean `run`?"),
         ("agent: coder, branches: 2, score: {judg: x}", "the task of `score` has no key `judg`, did you mean `judge`?"),
         ("agent: coder, branches: 2, score: {timeout: 1m}", "`score` is a task that does nothing"),

@@ -263,7 +263,7 @@ class _Agent:
         low = quiet if inline is None else self._low
         found = [*hooks.hooks(low, said, self._box.tools)] if said is not None else []
         if "calls" in self._nodes:
-            found += hooks.hooks(self._low, self._nodes["calls"], self._box.tools)
+            found += hooks.hooks(self._low, self._nodes["calls"], self._box.tools if self._box.is_known() else None)
         return tuple(found)
 
     def _given(self, context: Node | None) -> dict[str, Json] | None:

@@ -14,8 +14,8 @@ from planrunner.syntax.tree import Mapping, Node, Sequence
 ACTIONS = ("deny", "ask", "say")
 
 
-def hooks(low: Lowering, node: Node, tools: list[Tool]) -> Iterator[Hook]:
-    """The entries of ``calls`` for an agent with these tools."""
+def hooks(low: Lowering, node: Node, tools: list[Tool] | None) -> Iterator[Hook]:
+    """The entries of ``calls`` for an agent with these tools; None for an agent that does not exist."""
     for entry in node.items if isinstance(node, Sequence) else [node]:
         if not isinstance(entry, Mapping):
             continue
@@ -27,7 +27,7 @@ def hooks(low: Lowering, node: Node, tools: list[Tool]) -> Iterator[Hook]:
             low.report("PLAN004", message, entry.span, "write an entry for each")
             continue
         words = values.texts(word) if word is not None else ("*",)
-        met = [*_tools(low, word, tools)] if word is not None else tools
+        met = [*_tools(low, word, tools)] if word is not None and tools is not None else tools or []
         if said == ["ask"] and any(each.is_person() for each in met) and words != ("*",):
             help_ = "take it out: the tool `ask` asks a person by itself"
             low.report("PLAN009", "a call of the tool `ask` waits for a person already", entry.span, help_)

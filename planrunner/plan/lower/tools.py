@@ -79,11 +79,16 @@ class Toolbox:
                 self._no_tool(each.word, had, node, _ANY_TOOL if had is None else _NARROWING)
         return [tool for tool in tools if isinstance(tool, Tool)]
 
+    def is_known(self) -> bool:
+        """Whether the agent is defined in the task, or by a name that exists."""
+        named = self._definition["name"]
+        return not named or named in (self._low.roster or Roster()).agents
+
     def _no_tool(self, word: str, had: list[Tool] | None, node: Node | None, help_: str) -> None:
         """Report a word that names no tool, unless it is one of an agent that is not there."""
         roster = self._low.roster or Roster()
         named = self._definition["name"]
-        if named and named not in roster.agents:
+        if not self.is_known():
             return
         way = meant(nearest(word, tool_names(roster, self._low.capabilities or ()) if had is None else wordings(had)))
         whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
