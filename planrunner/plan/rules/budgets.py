@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import ASKING, REFLECTION, UNNAMED
 from planrunner.plan.model import Budgets, Task
-from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
+from planrunner.plan.rules.view import PlanView, every_task, find_word, has_key, label_of_no_task, names, span_of
 from planrunner.plan.tasks import tells_usage
 from planrunner.source import Span
 
@@ -114,10 +114,18 @@ def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...
             continue  # it takes a share
         reported = _reported(task) if limited else ()
         for what in (*(capability.spends if capability is not None else ()), *reported):
-            if what in limited and getattr(task.budgets, what) is None:
+            if what in limited and getattr(task.budgets, what) is None and not _misspelt(view, task, what):
                 yield task, what
         if task.agent is None and (inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))):
             yield from _unlimited(view, inner, (*around, task.budgets))
+
+
+def _misspelt(view: PlanView, task: Task, what: str) -> bool:
+    """Whether the task says a limit that is no amount, which the schema has reported."""
+    if not (view.refused and has_key(task, "budgets")):
+        return False
+    span = find_word(view, task, what, "budgets")
+    return view.source.text[span.start : span.end] == what
 
 
 def _reported(task: Task) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
 from planrunner.plan.rules import budgets
@@ -81,3 +83,11 @@ def test_a_linked_plan_is_asked_for_limits_where_a_budget_around_it_counts() -> 
     assert not found(link, subplans={"part": part}, budgets={"calls": 3})
     reports = {"tasks": [{"timeout": "1m", **REPORTS}]}
     assert [code for code, _ in findings(link, subplans={"part": reports}, budgets={"cost": "$1"})] == ["PLAN511"]
+
+
+@pytest.mark.parametrize(("limit", "codes"), [("cost: 1 EUR", []), ("tokens: 10kB", ["PLAN511"])])
+def test_a_limit_that_is_no_amount_is_not_reported_as_missing_too(limit: str, codes: list[str]) -> None:
+    task = f"{{id: a, budgets: {{{limit}}}, run: 'echo cost=1 >> $PLANRUNNER_USAGE'}}"
+    text = f"plan: p\nbudgets: {{cost: $1}}\ntasks:\n  - {task}\n"
+    found = [each.code for each in load(Source(text, "p.yaml", "yaml"), Registry()).findings]
+    assert [code for code in found if code in budgets.SPENDING_CODES] == codes and "PLAN006" in found
