@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from planrunner.machine.admission import alike, follow, next_round
@@ -127,25 +127,37 @@ def _in_turn(state: State, calls: list[Task]) -> list[Task]:
 
 def _limited(state: State, number: int, sub: Plan | None, named: list[Task]) -> list[Task]:
     """The tasks with the limits of the linked plans around them: such a limit counts as one of a label that only they
-    have, the path of the task that links the plan and, for a label of that plan, its name."""
+    have, the path of the task that links the plan and, for a label of that plan, its name. Up to edition 10 those of
+    the nearest plan alone held."""
     marks = {label for label in state.specs[number].labels if label.endswith("/")}
-    limits: dict[str, str] = {}
-    while sub is None and number >= 0:
-        frame = state.tasks[number].frame
-        sub, number = frame.linked, frame.owner
-    if sub is None or not (marks or sub.limits or sub.max_parallel != Plan("").max_parallel):
+    limits: dict[str, list[str]] = {}
+    around = list(_linked_around(state, number, sub))
+    for path, plan in around[: 1 if state.edition < 11 else None]:
+        if plan.max_parallel != Plan("").max_parallel:
+            marks.add(f"{path}/")
+            state.limits[f"{path}/"] = plan.max_parallel
+        for label, limit in plan.limits:
+            limits.setdefault(label, []).append(f"{path}/{label}")
+            state.limits[f"{path}/{label}"] = limit
+    if not (marks or limits):
         return named
-    path = state.specs[number].id
-    if sub.max_parallel != Plan("").max_parallel:
-        marks.add(f"{path}/")
-        state.limits[f"{path}/"] = sub.max_parallel
-    for label, limit in sub.limits:
-        limits[label] = f"{path}/{label}"
-        state.limits[limits[label]] = limit
     return [
-        task._replace(labels=(*task.labels, *sorted(marks), *[limits[each] for each in task.labels if each in limits]))
+        task._replace(
+            labels=(*task.labels, *sorted(marks), *chain.from_iterable(limits.get(each, ()) for each in task.labels))
+        )
         for task in named
     ]
+
+
+def _linked_around(state: State, number: int, sub: Plan | None) -> Iterator[tuple[str, Plan]]:
+    """The linked plans around what a task holds, the nearest first, each with the path of the task that links it."""
+    while True:
+        if sub is not None:
+            yield state.specs[number].id, sub
+        if number < 0:
+            return
+        frame = state.tasks[number].frame
+        sub, number = frame.linked, frame.owner
 
 
 def _named(task: Task, name: str) -> Task:

@@ -20,6 +20,8 @@ APART = {
     ("breaker", "breaker", "beside"): "both are watched by one breaker",
     ("outputs", "failure-modes", "on"): "a script that stands in may give any output, or none",
     ("outputs", "when-false", "on"): "what is skipped gives no output",
+    ("gate-rework", "rollback", "beside"): "people answer before the run is rolled back, or not",
+    ("rollback", "gate-rework", "beside"): "the same",
 }
 """Pairs whose claims exclude each other, with the reason."""
 
@@ -110,6 +112,9 @@ def triples(count: int, seed: str) -> Iterator[Marriage]:
         three = rng.choice(names)
         ways = (_way(rng, one), _way(rng, two))
         marriage = Marriage((one, two, three), ways)
+        met = {(one, two, ways[0]), (two, three, ways[1]), (one, three, ways[0] if ways[1] == "on" else ways[1])}
+        if met & APART.keys():
+            continue
         try:
             marriage.piece()
         except Clash:
