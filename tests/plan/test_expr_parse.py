@@ -23,6 +23,18 @@ def test_an_expression_knows_its_text_its_place_and_the_names_it_reads() -> None
     )
 
 
+def test_an_artifact_of_another_task_may_have_hyphens_in_its_name() -> None:
+    text = "tasks.make-it . artifacts.hello-art-2.size - 1 > tasks.b.artifacts.c"
+    found = parse(text)
+    assert found.paths == (("tasks", "make-it", "artifacts", "hello-art-2", "size"), ("tasks", "b", "artifacts", "c"))
+    name = found.tree[4][4][3]
+    assert [text[node[1] : node[2]] for node in (name, name[3], name[3][3])] == [
+        "tasks.make-it . artifacts.hello-art-2",
+        "tasks.make-it . artifacts",
+        "tasks.make-it",
+    ]
+
+
 def test_places_in_the_tree_count_from_the_start_of_the_text() -> None:
     text = "a == (b + 10m)"
     _, start, end, _, left, right = parse(text, 99).tree

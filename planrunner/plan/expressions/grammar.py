@@ -169,10 +169,13 @@ class Building(Transformer[Token, Tree]):
         return ("name", _start(items[0]), _end(items[0]), str(items[0]))
 
     def grouped(self, items: list[Token]) -> Tree:
-        token = items[0]
-        group, _, name = (part.strip() for part in token.partition("."))
-        start = _start(token)
-        return ("attr", start, _end(token), ("name", start, start + len(group), group), name)
+        start = at = _start(items[0])
+        tree: Tree = None
+        for part in items[0].split("."):
+            name, end = part.strip(), at + len(part.rstrip())
+            tree = ("attr", start, end, tree, name) if tree else ("name", start, end, name)
+            at += len(part) + 1
+        return tree
 
     def constant(self, items: list[Token]) -> Tree:
         return self._const(items[0], CONSTANTS[str(items[0])])
