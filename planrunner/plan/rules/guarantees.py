@@ -112,6 +112,8 @@ class Outcomes:
         found = EVERY
         if self.is_regular(here):
             found -= {"skipped", "omitted"}
+        elif self._is_asked(here):
+            found -= {"omitted"}
         if not self._graph.before(here):
             found -= _NOT_BY_ITSELF
             found -= frozenset() if task.when is not None else {"skipped"}
@@ -131,6 +133,13 @@ class Outcomes:
             return False
         needs = self._graph.needs[here]
         return not needs or (task.join.kind in ON_SUCCESS and all(regular[need] for need in needs))
+
+    def _is_asked(self, here: int) -> bool:
+        """Whether the condition of a task is asked whenever nothing fails."""
+        needs, kind = self._graph.needs[here], self._graph.tasks[here].join.kind
+        if self._graph.routed_from[here]:
+            return False
+        return kind == "none_failed" or (kind in ON_SUCCESS and all(self.is_regular(need) for need in needs))
 
     def by_join(self, here: int, need: int) -> frozenset[str]:
         """How a task may have ended when one starts that needs it, or that stands for ``done``."""
@@ -239,6 +248,10 @@ class Guarantees:
             if found <= RAN:
                 done |= self._completed[need] | (self._bits.get(need, 0) if found <= COMPLETED else 0)
                 tried |= self._ran[need] | self._bits.get(need, 0)
+            elif found <= RAN | {"skipped"}:  # its condition was asked at least
+                asked = self._asked.get(need, 0)
+                done |= self._completed[need] & ~asked
+                tried |= self._ran[need] & ~asked
         if join.kind != "all" and join.kind in NEEDS_A_SUCCESS:  # one of them is good, which one is not known
             allowed = [self.graph.tasks[need].allow_failure for need in needs]
             own = [0 if allow else self._bits.get(need, 0) for need, allow in zip(needs, allowed, strict=True)]

@@ -242,6 +242,12 @@ CLEAN = {
   - {id: a, run: x}
   - {id: b, run: "echo {{ tasks.a.outputs.anything }}", needs: [a]}
 """,
+    "an output that two conditions read one after the other": """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x, needs: [a], when: tasks.a.outputs.count > 1}
+  - {id: c, run: x, needs: [b], join: none_failed, when: tasks.a.outputs.count < 1}
+  - {id: d, run: "echo {{ tasks.a.outputs.count }}", needs: [c], join: none_failed}
+""",
     "ids with hyphens": """
   - {id: sign-off, run: x, outputs: {count: int}}
   - {id: b, run: "echo {{ tasks.sign-off.outputs.count }}", needs: [sign-off], when: tasks.sign-off.outputs.count > 1}
@@ -367,6 +373,23 @@ FOUND = {
         """
   - {id: a, run: x, when: plan.id == "x", outputs: {count: int}}
   - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [a], join: none_failed}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output behind a condition that a skipped task may not have come to": (
+        """
+  - {id: z, run: x, when: plan.id == "x"}
+  - {id: a, run: x, needs: [z], outputs: {count: int}}
+  - {id: b, run: x, needs: [a], when: plan.id == "y"}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [b], join: none_failed}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output that the condition of a skipped task alone asked for": (
+        """
+  - {id: a, run: x, allow_failure: true, outputs: {count: int}}
+  - {id: b, run: x, needs: [a], when: tasks.a.ok}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [b], join: none_failed}
 """,
         ["PLAN204 tasks.a.outputs.count"],
     ),
