@@ -82,6 +82,7 @@ _SHAPES = {
     "`tasks`": "write each task as an item of a list: `- id: build`",
     "`finally`": "its tasks stand below it, indented",
     "an item of `tasks`": "a task is a mapping: `- id: build`",
+    "an item of `finally`": "a task has an `id`; one may hold commands: `- {id: tidy, steps: [echo done, rm scratch]}`",
     "the plan": "a plan is a mapping that begins with `plan: <name>`",
     "a criterion": _COLON,
     "an item of `expect`": _COLON,

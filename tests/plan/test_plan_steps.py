@@ -130,6 +130,15 @@ def test_what_is_no_step_is_told(steps: Any, code: str, message: str) -> None:
     assert (code, message) in [(each.code, each.message) for each in loaded(steps).findings]
 
 
+def test_a_command_under_finally_is_told_where_commands_stand() -> None:
+    found = loaded(["a"], **{"finally": ["rm scratch"]}).findings
+    told = ("PLAN005", "an item of `finally` must be a mapping, not the text `rm scratch`")
+    assert [(each.code, each.message) for each in found] == [told]
+    assert found[0].help.endswith("`- {id: tidy, steps: [echo done, rm scratch]}`")
+    tidy = tasks(["a"], **{"finally": [{"id": "tidy", "steps": ["echo done", "rm scratch"]}]})[-1]
+    assert tidy.finally_ and order(tidy.subplan) == {"step-1": (), "step-2": ("step-1",)}
+
+
 def test_steps_exclude_what_else_a_task_may_be() -> None:
     for other in ({"run": "x"}, {"subplan": ["x"]}, {"uses": "noop"}, {"gate": "approval"}):
         found = {each.code for each in loaded([{"steps": ["a"], **other}]).findings}
