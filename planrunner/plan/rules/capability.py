@@ -179,7 +179,7 @@ def _inputs(view: PlanView, use: _Use) -> Iterable[Diagnostic]:
             if isinstance(value, str) or not judged:
                 yield from (_unfit(view, use, field, fault) for fault in faults(value, field))
         elif not capability.open_inputs:
-            close = nearest(str(name), fields)
+            close = nearest(str(name), fields) or _in_place_of(capability, given, str(name))
             meant.add(close)
             yield _unknown_input(view, use, str(name), close)
     if isinstance(inputs, dict) or inputs is None:
@@ -187,6 +187,16 @@ def _inputs(view: PlanView, use: _Use) -> Iterable[Diagnostic]:
             absent = field.required and field.name not in given and field.name not in meant
             if absent and not (capability.takes_run and use.run is not None):
                 yield _missing(view, use, field)
+
+
+def _in_place_of(capability: Capability, given: Mapping[str, Any], name: str) -> str | None:
+    """The one required input that is missing, where ``name`` is the one that the capability does not have and its value
+    fits: what other tools call the input."""
+    absent = [field for field in capability.inputs if field.required and field.name not in given]
+    known = {field.name for field in capability.inputs}
+    if len(absent) != 1 or given.keys() - known != {name} or any(faults(given[name], absent[0])):
+        return None
+    return absent[0].name
 
 
 def _outputs(view: PlanView, task: Task, capability: Capability) -> Iterable[Diagnostic]:
@@ -220,8 +230,10 @@ def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> D
         field = next(each for each in capability.inputs if each.name == close)
         written = view.source.text[span.start : span.end] == name and close not in use.inputs
         fits = written and not any(faults(use.inputs[name], field))
-        fix = Fix(f"rename it to `{close}`", (Edit(span, close),)) if fits else None
-        return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
+        alike = nearest(name, fields) == close
+        fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=alike) if fits else None
+        way = f"did you mean `{close}`?" if alike else f"did you mean `{close}`, which is missing?"
+        return Diagnostic("PLAN008", f"{message}, {way}", span, fix=fix)
     way = f"it takes {names(fields)}" if fields else "it takes no inputs"
     return Diagnostic("PLAN008", message, span, help=way)
 

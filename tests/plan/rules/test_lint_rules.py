@@ -1377,3 +1377,25 @@ def test_a_unit_in_another_word_is_named_where_it_fits() -> None:
         "`timeout` cannot be `5 minutes`, did you mean `5m`?",
         "`delay` cannot be `10 MB`",
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            "git.commit, with: {message: m, paths: [v]}",
+            ["`git.commit` takes no input `message`, did you mean `subject`, which is missing?"],
+        ),
+        (
+            "files.write, with: {path: p, text: t}",
+            ["`files.write` takes no input `text`, did you mean `content`, which is missing?"],
+        ),
+        (
+            "files.write, with: {path: p, lines: [t]}",
+            ["`files.write` needs the input `content`", "`files.write` takes no input `lines`"],
+        ),
+    ],
+)
+def test_an_input_by_another_name_is_taken_for_the_one_that_is_missing(call: str, told: list[str]) -> None:
+    text = f"plan: p\ntasks: [{{id: a, uses: {call}, timeout: 1m}}]\n"
+    assert sorted(each.message for each in findings(text) if each.code == "PLAN008") == told
