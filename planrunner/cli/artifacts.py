@@ -91,7 +91,14 @@ def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
 
 @artifacts_command.command("get")
 @click.argument("ref")
-@click.option("-o", "--output", "target", default="", metavar="FILE", help="Where to write; `-` is standard output.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    default="",
+    metavar="FILE",
+    help="Where to write: a file, or a folder for a file of its own name; `-` is standard output.",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 @click.pass_context
@@ -107,7 +114,9 @@ def get_artifact(ctx: click.Context, /, ref: str, target: str, force: bool, as_j
                 write(data)
         sys.stdout.flush()
         return 0
-    target = target or os.path.basename(version.path.rstrip("/") or version.name.rstrip("/")) or "artifact"
+    own = os.path.basename(version.path.rstrip("/") or version.name.rstrip("/")) or "artifact"
+    if not target or (version.type != "directory" and os.path.isdir(target)):
+        target = os.path.join(target, own)
     if version.type == "directory":
         if not store.is_whole(version.sha256):
             raise damaged(version)

@@ -135,6 +135,15 @@ def test_the_content_is_written_out_by_version_run_and_digest(folder: Folder) ->
     assert (folder.path / "out.md").read_text() == "two\n"
 
 
+def test_a_file_is_written_under_its_own_name_into_a_folder(ran: Folder) -> None:
+    (ran.path / "into").mkdir()
+    told = ran.call("artifacts", "get", "report", "-o", "into")
+    assert told.returncode == 0 and told.stderr == "art/write/report@1 is in into/report.md\n"
+    assert (ran.path / "into" / "report.md").is_file()
+    assert ran.call("artifacts", "get", "report", "-o", "into/").returncode == 2
+    assert ran.call("artifacts", "get", "report", "-o", "into/", "--force").returncode == 0
+
+
 def test_a_folder_is_unpacked_as_it_was(ran: Folder) -> None:
     assert ran.call("artifacts", "get", "tree", "-o", "copy").returncode == 0
     assert (ran.path / "copy" / "sub" / "file").read_text() == "inner\n"
