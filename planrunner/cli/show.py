@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -26,7 +26,7 @@ from planrunner.app.history.show import (
     why_task,
 )
 from planrunner.app.queue.items import Item
-from planrunner.app.queue.unbegun import unbegun, unbegun_document
+from planrunner.app.queue.unbegun import told_unbegun, unbegun, unbegun_document
 from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
@@ -36,7 +36,9 @@ from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.codec import event_types
+from planrunner.journal.records import RunRow
 from planrunner.jsontext import as_text
+from planrunner.machine.events import Entry
 from planrunner.views import run as picture
 from planrunner.views.documents import document_of
 from planrunner.views.ending import ending
@@ -114,10 +116,22 @@ def _unbegun(ctx: click.Context, item: Item, as_json: bool) -> int:
     return 0
 
 
+def _look(run: str, state: str | None) -> Look:
+    """How a run stands. Raises NotFound, which says so of one that has not begun."""
+    with told_unbegun(run, state):
+        return look(run, state)
+
+
+def _entries(run: str, state: str | None, follow: bool) -> Iterator[tuple[RunRow, Entry]]:
+    """The entries of a run. Raises NotFound, which says so of one that has not begun."""
+    with told_unbegun(run, state):
+        yield from journal_entries(run, state, follow)
+
+
 def _task(ctx: click.Context, run: str, wanted: str, as_json: bool) -> int:
     """A task: why it is where it is, what it gave, and the end of what it printed."""
     given = given_settings(ctx)
-    looked = look(run, given.state)
+    looked = _look(run, given.state)
     told = why_task(looked, wanted)
     known = shown_document(looked)["tasks"].get(told.task, {})
     if as_json:
@@ -144,7 +158,11 @@ def _calls(ctx: click.Context, run: str, task: str, as_json: bool) -> int:
     if not task:
         raise UsageError("--inputs needs the task", NextStep("show", run, "TASK", "--inputs"))
     given = given_settings(ctx)
-    calls = called(run, task, given.state)
+    try:
+        calls = called(run, task, given.state)
+    except NotFound:
+        _look(run, given.state)
+        raise
     if as_json:
         print_document(calls_document(calls))
         return 0
@@ -175,7 +193,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"
     state = given_settings(ctx).state
-    looked = look(run, state)
+    looked = _look(run, state)
     try:
         told = why_task(looked, words[-1] if words else _failed(run, looked))
     except NotFound as unknown:
@@ -192,9 +210,11 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
 
 def _run_of(word: str, state: str | None, unknown: NotFound) -> Look:
     """The run that a word names which is not a task. Raises ``unknown`` where it is not a run either."""
-    with suppress(NotFound):
+    try:
         return look(word, state)
-    raise unknown
+    except NotFound:
+        with told_unbegun(word, state):
+            raise unknown from None
 
 
 def _failed(run: str, found: Look) -> str:
@@ -230,7 +250,7 @@ def logs_command(
     last = b"\n"
     sys.stdout.flush()
     while True:
-        looked = look(run, given.state)
+        looked = _look(run, given.state)
         chosen = logs(looked, task, attempt)
         for log in chosen:
             heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
@@ -296,7 +316,7 @@ def events_command(
         replay.export(run, given_settings(ctx).state, export)
         return 0
     started = False
-    for row, entry in wanted(EntryQuery(**asked), journal_entries(run, given_settings(ctx).state, follow)):
+    for row, entry in wanted(EntryQuery(**asked), _entries(run, given_settings(ctx).state, follow)):
         if as_json and not started:
             sys.stdout.write(header_line(row.run, row.plan_id) + "\n")
         started = True

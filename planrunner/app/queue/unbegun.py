@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from planrunner.app.queue.items import OPEN, Item, item_object
 from planrunner.app.queue.store import Store, plan_name
-from planrunner.errors import NotFound
+from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.journal.workspace import find_state
 from planrunner.views.documents import document
 
@@ -21,6 +23,20 @@ def unbegun(run: str, state: str | None, missing: NotFound) -> Item:
             return store.task(store.find(run)).item
     except NotFound:
         raise missing from None
+
+
+@contextmanager
+def told_unbegun(run: str, state: str | None) -> Iterator[None]:
+    """Lets a NotFound of the journal say that the run waits in the queue, or how it ended there."""
+    try:
+        yield
+    except NotFound as missing:
+        item = unbegun(run, state, missing)
+        if item.status in OPEN:
+            way = Hint(NextStep("queue"), " says what it waits for")
+            raise NotFound(f"run {item.run} is queued and has not begun", way) from None
+        why = f": {item.reason}" if item.reason else ""
+        raise NotFound(f"run {item.run} ended in the queue ({item.status}) and never began{why}") from None
 
 
 def unbegun_document(item: Item) -> dict[str, Json]:

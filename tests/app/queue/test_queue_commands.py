@@ -50,6 +50,24 @@ def test_the_queue_is_filled_listed_emptied_and_paused(project: Path) -> None:
     assert "1 done, 1 cancelled" in planrunner(project, "queue", "list").stdout
 
 
+@pytest.mark.parametrize("run", ["", "last"])
+def test_every_look_at_a_run_that_has_not_begun_says_so(project: Path, run: str) -> None:
+    queued = planrunner(project, "queue", "add", "quick").stdout.strip()
+    named = run or queued
+    looks = [("why", named, "a"), ("logs", named), ("events", named), ("show", named, "a")]
+    looks += [("show", named, "a", "--inputs"), ("events", named, "--json"), *([("why", named)] if not run else [])]
+    for words in looks:
+        looked = planrunner(project, *words)
+        said = looked.stderr + looked.stdout
+        assert looked.returncode == 3
+        assert f"run {queued} is queued and has not begun" in said
+        assert "planrunner queue" in said
+    assert "queued, not begun" in planrunner(project, "show", named).stdout
+    assert planrunner(project, "queue", "cancel", queued).returncode == 0
+    assert f"run {queued} ended in the queue (cancelled)" in planrunner(project, "logs", named).stderr
+    assert planrunner(project, "worker", "--until-empty").returncode == 0
+
+
 def test_a_run_is_taken_out_of_the_queue_by_the_name_of_its_plan(project: Path) -> None:
     first, second = (planrunner(project, "queue", "add", "quick").stdout.strip() for _ in range(2))
     which = planrunner(project, "queue", "cancel", "quick")
