@@ -285,10 +285,15 @@ _EXPRESSIONS = ("foreach", "matrix", "options", "when", "until", "detect", "need
 
 
 def _retyped(name: str, node: Node, types: tuple[str, ...]) -> Fix | None:
-    """A plain scalar that only lacks quotes, or a single item that only lacks its list."""
+    """A plain scalar that only lacks quotes, or a single item that only lacks its list. Beside a truth value or
+    a whole number the text is that of a template."""
     if not isinstance(node, Scalar) or node.style or node.value is None or not node.raw:
         return None
-    if "string" in types and not any(f"`{key}`" in name for key in _EXPRESSIONS):
+    if (
+        "string" in types
+        and not {"boolean", "integer"} & {*types}
+        and not any(f"`{key}`" in name for key in _EXPRESSIONS)
+    ):
         return Fix("put it in quotes", (Edit(node.span, f'"{node.raw}"'),))
     if types == ("array",) and isinstance(node.value, str):
         return Fix("make it a list", (Edit(node.span, f"[{node.raw}]"),)) if not set(node.raw) & set(",[]{}#") else None

@@ -121,7 +121,7 @@ def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...
 
 
 def _misspelt(view: PlanView, task: Task, what: str) -> bool:
-    """Whether the task says a limit that is no amount, which the schema has reported."""
+    """Whether the task says a limit, with a value that the schema has refused."""
     if not (view.refused and has_key(task, "budgets")):
         return False
     span = find_word(view, task, what, "budgets")

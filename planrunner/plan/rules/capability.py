@@ -10,7 +10,7 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.jsontext import as_text
 from planrunner.plan.commands.names import VERBS
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
+from planrunner.plan.expressions.quantities import amount, meant_quantity, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, is_condition, parse_status
 from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Action, Capability, Field, Task
@@ -262,6 +262,12 @@ def _unfit(view: PlanView, use: _Use, field: Field, fault: Fault) -> Diagnostic:
     return Diagnostic("PLAN008", f"{message}, did you mean `{fault.near}`?", span, fix=fix)
 
 
+def _near(value: str, parse: Callable[[str], float | None]) -> str:
+    """The quantity of the kind of ``parse`` that a text with another word for its unit means; empty without one."""
+    near = meant_quantity(value) or ""
+    return near if near and parse(near) is not None else ""
+
+
 Json = Any
 Path = tuple[str | int, ...]
 Quick = Callable[[Json], bool]
@@ -341,7 +347,9 @@ def faults(value: Json, field: Field) -> Iterator[Fault]:
     if known is not None and isinstance(value, (str, int, float)):
         found = amount(value, known[0])
         if found is None:
-            yield Fault((), f"is `{_short(value)}`, expected {known[1]}")
+            near = _near(str(value), known[0])
+            said = f"is `{_short(value)}`" if near else f"is `{_short(value)}`, expected {known[1]}"
+            yield Fault((), said, near=near)
         elif "integer" in _types(schema) and found != int(found):
             yield Fault((), f"is `{_short(value)}`, expected a whole number of {known[2]}")
     else:

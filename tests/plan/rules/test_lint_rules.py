@@ -1399,3 +1399,17 @@ def test_a_unit_in_another_word_is_named_where_it_fits() -> None:
 def test_an_input_by_another_name_is_taken_for_the_one_that_is_missing(call: str, told: list[str]) -> None:
     text = f"plan: p\ntasks: [{{id: a, uses: {call}, timeout: 1m}}]\n"
     assert sorted(each.message for each in findings(text) if each.code == "PLAN008") == told
+
+
+def test_a_unit_in_another_word_is_named_in_inputs_too() -> None:
+    text = "plan: p\ntasks: [{id: a, uses: sleep, with: {duration: 5 seconds}}, {id: b, uses: sleep, with: {duration: 1mb}}]"
+    assert [each.message for each in findings(text) if each.code == "PLAN008"] == [
+        "input `duration` of `sleep` is `5 seconds`, did you mean `5s`?",
+        "input `duration` of `sleep` is `1mb`, expected a duration such as `30s` or `5m`",
+    ]
+
+
+def test_a_number_is_not_put_in_quotes_where_text_is_a_template() -> None:
+    text = "plan: p\ntasks: [{id: a, uses: files.write, with: {path: a, content: b, parents: 5}, timeout: 1m}]"
+    [finding] = [each for each in findings(text) if each.code == "PLAN005"]
+    assert finding.message == "`parents` must be true or false or text, not the number 5" and finding.fix is None
