@@ -21,7 +21,7 @@ from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object, worded_lines
 from planrunner.views.documents import document_of, listing
 from planrunner.views.run import listed_object
-from planrunner.views.status import because
+from planrunner.views.status import run_words
 from planrunner.views.terminal import duration_text, table
 
 _DAY = 86400.0
@@ -66,7 +66,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
         (
             run.run,
             run.plan_id,
-            f"{screen.sign(run.status)} {run.status}{because(run.status, run.reason)}",
+            f"{screen.sign(run.status)} {run_words(run.status, run.reason)}",
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)),
             duration_text(run.ended - run.created) if run.ended is not None else "",
         )

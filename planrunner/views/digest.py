@@ -10,7 +10,7 @@ from planrunner.escapes import harmless
 from planrunner.frozen import EMPTY
 from planrunner.plan.expressions.quantities import format_percent
 from planrunner.views.gates import project_lines
-from planrunner.views.status import because, counts_text, listed, rfc3339
+from planrunner.views.status import counts_text, listed, rfc3339, run_words
 from planrunner.views.terminal import Terminal, cut, duration_text
 
 Json = Any
@@ -138,7 +138,7 @@ def digest_lines(
 
 def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
     run = each.run
-    status = f"{run.status}{because(run.status, run.reason)}"
+    status = run_words(run.status, run.reason)
     head = f"{terminal.sign(run.status)} {terminal.paint(run.plan_id, 'bold')}  {status}"
     yield f"{head}: {counts_text(each.counts)} (run {run.run})" if each.counts else f"{head} (run {run.run})"
     for one in each.blockers:

@@ -15,9 +15,19 @@ from planrunner.views.gates import next_commands
 from planrunner.views.hypotheses import hypotheses_line
 from planrunner.views.revision import proposal_commands
 from planrunner.views.rollback import rollback_lines
-from planrunner.views.status import NAMED, because, counts_text, is_dry, listed, shown_counts, waiting
+from planrunner.views.status import (
+    NAMED,
+    counts_text,
+    doubt_answers,
+    doubtful,
+    is_dry,
+    listed,
+    run_words,
+    shown_counts,
+    waiting,
+)
 from planrunner.views.suggestions import suggestion_lines
-from planrunner.views.terminal import Terminal, duration_text, plural
+from planrunner.views.terminal import Terminal, duration_text, plural, word
 
 DRY = "dry run: nothing was done, nothing is kept"
 """What stands for the id of a run that only happened on paper."""
@@ -81,10 +91,9 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     """``✔ release-check completed in 12.3s: 4 completed (run 01J…)``; ``now`` is for runs that still go on."""
     seconds = state.spent_time(now) if now is not None else state.active
     took = f" in {duration_text(seconds)}" if seconds else ""
-    why = because(state.status, state.reason)
-    head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
+    head = terminal.paint(f"{state.plan.id} {run_words(state.status, state.reason)}", "bold")
     which = DRY if is_dry(state) else f"run {run_id}"
-    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(shown_counts(state))} ({which})"
+    return f"{terminal.sign(state.status)} {head}{took}: {counts_text(shown_counts(state))} ({which})"
 
 
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
@@ -116,4 +125,15 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     steps = sum(len(each.todo) for each in undoing)
     parts = [plural(left, "task")] if left or not steps else []
     parts += [f"{plural(steps, 'step')} to undo"] if steps else []
-    return [*lines, f"  {' and '.join(parts)} left: {terminal.program} resume {run_id}"]
+    return [*lines, f"  {' and '.join(parts)} left: {terminal.program} resume {run_id}{_settling(state)}"]
+
+
+def _settling(state: State) -> str:
+    """What a resume has to say of tasks whose end is unknown; empty where there is none."""
+    doubts = doubtful(state)
+    if not doubts:
+        return ""
+    name = word(label(state, doubts[0])) if len(doubts) == 1 else "all"
+    common = [how for how in doubt_answers(state, doubts[0]) if all(how in doubt_answers(state, at) for at in doubts)]
+    common.sort(key="retry".__ne__)
+    return f" --settle {name}={common[0]} (or {', '.join(common[1:])})"

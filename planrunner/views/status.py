@@ -43,6 +43,12 @@ def because(status: str, reason: str) -> str:
     return f" ({reason})" if reason not in ("", status) and status != "completed" else ""
 
 
+def run_words(status: str, reason: str) -> str:
+    """How a run stands, for people: ``rolled back``, ``failed (budget)``."""
+    undone = (status, reason) == ("cancelled", "rolled_back")
+    return "rolled back" if undone else f"{status}{because(status, reason)}"
+
+
 def shown_status(state: State, number: int) -> str:
     """The status to show: no task runs while no process holds the run.
 

@@ -64,6 +64,25 @@ def test_a_recovered_task_says_who_stood_in(story, shell_task, screen):
     assert "  then     cache stood in for it" in failure_block(screen()[0], told.state, 0, "r")
 
 
+@pytest.mark.parametrize(("others", "named"), [((), "pay"), (("send",), "all")])
+def test_a_run_that_was_interrupted_names_the_command_that_settles_its_doubts(
+    story, shell_task, screen, others: tuple[str, ...], named: str
+) -> None:
+    told = story(*(shell_task(name) for name in ("pay", *others)))
+    for name in ("pay", *others):
+        told.tell(AttemptStarted(name, 1, f"k-{name}"), AttemptEnded(name, 1, Outcome("interrupted", "stopped")))
+    told.tell(RunParked("interrupted"))
+    lines = ending(screen()[0], told.state, "r7")
+    assert lines[0].startswith("◷ demo paused (interrupted)")
+    assert lines[-1].endswith(f" left: planrunner resume r7 --settle {named}=retry (or completed, failed)")
+
+
+def test_a_run_that_was_rolled_back_says_so(story, shell_task, screen):
+    told = story(shell_task("pay"))
+    told.tell(RunEnded("cancelled", "rolled_back"))
+    assert ending(screen()[0], told.state, "r7")[0].startswith("⊘ demo rolled back")
+
+
 def test_a_task_in_doubt_shows_how_to_settle_it(story, shell_task, screen):
     told = story(shell_task("pay"))
     told.tell(

@@ -35,6 +35,7 @@ REASONS: dict[tuple[str, str], Sign] = {
     ("paused", "cut off"): Sign("doubt", "doubt", "Interrupted"),
     ("paused", "timer"): Sign("wait", "wait", "Waiting for a time"),
     ("blocked", "decided"): Sign("wait", "play", "Decided"),
+    ("cancelled", "rolled_back"): RUNS["rolled_back"],
 }
 """By status and reason of a run, where the reason makes a difference."""
 

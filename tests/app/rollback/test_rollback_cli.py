@@ -96,6 +96,7 @@ def test_a_completed_run_is_undone_with_a_preview_and_a_report(shell: Shell) -> 
     assert "rolled back: 2 steps undone" in shown
     assert "wrong version" in shown
     assert json.loads(shell.run("show", "--json").out)["rollback"]["status"] == "rolled_back"
+    assert "⊘ rolled back" in shell.run("runs").out
     again = shell.run("rollback", "last")
     assert (again.code, "nothing to undo" in again.err) == (2, True)
     assert shell.run("replay", "last").code == 0
