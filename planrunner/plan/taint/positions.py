@@ -68,7 +68,7 @@ _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|os
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
 _RUNNING = {
     "py": re.compile(
-        r"\b(exec\w*|eval|(?<!re\.)compile|system|popen\w*|spawn\w*|\w*subprocess\w*|runpy|run_path|importlib|__import__"
+        r"\b(exec\w*|eval|(?<!re\.)compile|system|\w*popen\w*|\w*spawn\w*|load_source|zipimport|\w*subprocess\w*|runpy|run_path|importlib|__import__"
         r"|\w*pickle\w*|marshal|shelve|dill|joblib|torch|yaml\.\w*load\w*|ctypes|\w*dll|pty|sys\.path|Template|from_string"
         r"|render\w*|console|push|runsource|runcode|query)\b",
         re.IGNORECASE,
