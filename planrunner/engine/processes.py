@@ -68,7 +68,7 @@ class Programs:
             raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
         except OSError as error:
             too_long = _too_long(spawn.arguments, env) if error.errno == errno.E2BIG else ""
-            raise _explained(error, arguments[0], too_long) from None
+            raise _explained(error, spawn.arguments[0], too_long) from None
         finally:
             if stdin != self._null:
                 os.close(stdin)

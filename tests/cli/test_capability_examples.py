@@ -210,6 +210,12 @@ HERE = [
 ]
 
 
+KEPT = """plan: site
+tasks:
+  - {id: build, run: echo hello > page.html, artifacts: [{name: page, path: page.html}], timeout: 1m}
+"""
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_the_printed_example_does_what_it_says_where_what_it_names_is_there(
     name: str,
@@ -223,6 +229,10 @@ def test_the_printed_example_does_what_it_says_where_what_it_names_is_there(
     shutil.copytree(pattern, desk, symlinks=True)
     remote = f"file://{desk / 'remote.git'}"
     _git(desk, "remote", "add", "origin", remote)
+    if name == "files.artifact":
+        (desk / "keep.yaml").write_text(KEPT)
+        assert main(["-C", str(desk), "exec", "keep.yaml", "--progress", "quiet"]) == 0
+        capsys.readouterr()
     for command in BEFORE.get(name, ()):
         subprocess.run(command, cwd=desk, check=True, capture_output=True)
     text = _printed(name, capsys).replace(f"{SITE}shop.git", remote).replace(SITE, site).replace('"10s"', "10ms")

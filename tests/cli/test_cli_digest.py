@@ -97,7 +97,7 @@ tasks:
 def test_a_failure_is_told_once_with_its_cause_also_where_it_was_undone(run, plan):
     assert run("exec", plan(UNDONE)).code == 1
     lines = run("runs", "digest", "last").out.splitlines()
-    assert [line for line in lines if "failed:" in line][1:] == [
+    assert [line for line in lines if line.startswith("    failed:")] == [
         "    failed: stage/push  it had failed, and was undone: exit code 3"
     ]
     assert run("exec", plan(UNDONE.replace("on_failure: rollback", ""))).code == 1

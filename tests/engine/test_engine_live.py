@@ -429,8 +429,12 @@ class TestResults:
         assert outcome.artifacts == ({**record, "size": 3},)
         store = ArtifactStore(str(bench.folder / "state"))
         assert list(store) == [record["sha256"]]
-        assert bench.run("echo other > out/report.txt; exit 1", task=task).artifacts == ()
-        assert list(store) == [record["sha256"]]
+
+    def test_what_a_task_left_that_failed_is_kept_as_that(self, bench) -> None:
+        (bench.folder / "state").mkdir(exist_ok=True)
+        task = {"artifacts": (Artifact("report", "out/report.txt", "text"),)}
+        (kept,) = bench.run("mkdir out; echo hi > out/report.txt; exit 1", task=task).artifacts
+        assert (kept["name"], kept["failed"], kept["sha256"]) == ("report", True, sha256(b"hi\n").hexdigest())
 
     def test_a_missing_artifact_fails_the_task(self, bench) -> None:
         outcome = bench.run("true", task={"artifacts": (Artifact("report", "report.txt"),)})

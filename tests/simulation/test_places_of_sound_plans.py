@@ -41,6 +41,9 @@ AS_WRITTEN = frozenset(
     task.secrets task.shell task.subplan task.title task.uses
     evidence.hypothesis evidence.weight hypothesis.prior plan.reflect.agent plan.reflect.model plan.reflect.rubric
     task.agent task.branches.agents task.context task.context.files task.context.memory.layers
+    agent.context agent.denied agent.description agent.fallback agent.memory agent.model agent.parameters agent.system
+    agent.tools defaults.agent hook.ask hook.deny hook.say hook.tool loop.steps plan.steps subplan_of_plan.steps
+    task.model task.steps text_of_file.file
     task.context.skills task.denied task.reflect.agent task.reflect.model task.reflect.rubric task.schema task.tools
     """.split()
 )
@@ -48,7 +51,7 @@ AS_WRITTEN = frozenset(
 
 ELSEWHERE = frozenset(
     """
-    evidence.refutes evidence.supports task.branches task.branches.prompts task.choose task.prompt task.score task.until
+    evidence.refutes evidence.supports hook.when task.branches task.branches.prompts task.choose task.prompt task.score task.until
     """.split()
 )
 """Places that a run evaluates and that the tests of agents and of hypotheses fill: a random plan has neither."""

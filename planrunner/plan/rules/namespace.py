@@ -231,7 +231,8 @@ class Naming:
         """The outputs as others read them: one that a task which stands in does not give may be missing."""
         own = self._outputs(task)
         places = [self._view.graph.find(edge.target) for edge in task.edges if edge.recovers]
-        others = [self._outputs(self._view.plan.tasks[at]) for at in places if at >= 0]
+        standing_in = [self._view.plan.tasks[at] for at in places if at >= 0]
+        others = [self._outputs(other) for other in standing_in if other.uses != "fail"]
         others = [other for other in others if other.kind == "object"]
         if own.kind != "object" or not others or task.fanout is not None:
             return own
