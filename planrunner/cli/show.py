@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -17,7 +16,6 @@ from planrunner.app.history.show import (
     Log,
     Look,
     failed_tasks,
-    journal_entries,
     logs,
     look,
     read_log,
@@ -26,7 +24,7 @@ from planrunner.app.history.show import (
     why_task,
 )
 from planrunner.app.queue.items import Item
-from planrunner.app.queue.unbegun import told_unbegun, unbegun, unbegun_document
+from planrunner.app.queue.unbegun import entries_of, looked_at, told_unbegun, unbegun, unbegun_document
 from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
@@ -36,9 +34,7 @@ from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.codec import event_types
-from planrunner.journal.records import RunRow
 from planrunner.jsontext import as_text
-from planrunner.machine.events import Entry
 from planrunner.views import run as picture
 from planrunner.views.documents import document_of
 from planrunner.views.ending import ending
@@ -116,22 +112,10 @@ def _unbegun(ctx: click.Context, item: Item, as_json: bool) -> int:
     return 0
 
 
-def _look(run: str, state: str | None) -> Look:
-    """How a run stands. Raises NotFound, which says so of one that has not begun."""
-    with told_unbegun(run, state):
-        return look(run, state)
-
-
-def _entries(run: str, state: str | None, follow: bool) -> Iterator[tuple[RunRow, Entry]]:
-    """The entries of a run. Raises NotFound, which says so of one that has not begun."""
-    with told_unbegun(run, state):
-        yield from journal_entries(run, state, follow)
-
-
 def _task(ctx: click.Context, run: str, wanted: str, as_json: bool) -> int:
     """A task: why it is where it is, what it gave, and the end of what it printed."""
     given = given_settings(ctx)
-    looked = _look(run, given.state)
+    looked = looked_at(run, given.state)
     told = why_task(looked, wanted)
     known = shown_document(looked)["tasks"].get(told.task, {})
     if as_json:
@@ -161,7 +145,7 @@ def _calls(ctx: click.Context, run: str, task: str, as_json: bool) -> int:
     try:
         calls = called(run, task, given.state)
     except NotFound:
-        _look(run, given.state)
+        looked_at(run, given.state)
         raise
     if as_json:
         print_document(calls_document(calls))
@@ -193,7 +177,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"
     state = given_settings(ctx).state
-    looked = _look(run, state)
+    looked = looked_at(run, state)
     try:
         told = why_task(looked, words[-1] if words else _failed(run, looked))
     except NotFound as unknown:
@@ -250,7 +234,7 @@ def logs_command(
     last = b"\n"
     sys.stdout.flush()
     while True:
-        looked = _look(run, given.state)
+        looked = looked_at(run, given.state)
         chosen = logs(looked, task, attempt)
         for log in chosen:
             heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
@@ -316,7 +300,7 @@ def events_command(
         replay.export(run, given_settings(ctx).state, export)
         return 0
     started = False
-    for row, entry in wanted(EntryQuery(**asked), _entries(run, given_settings(ctx).state, follow)):
+    for row, entry in wanted(EntryQuery(**asked), entries_of(run, given_settings(ctx).state, follow)):
         if as_json and not started:
             sys.stdout.write(header_line(row.run, row.plan_id) + "\n")
         started = True

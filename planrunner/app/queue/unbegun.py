@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from planrunner.app.history.show import Look, journal_entries, look
 from planrunner.app.queue.items import OPEN, Item, item_object
 from planrunner.app.queue.store import Store, plan_name
 from planrunner.errors import Hint, NextStep, NotFound
+from planrunner.journal.records import RunRow
 from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Entry
 from planrunner.views.documents import document
 
 Json = Any
@@ -37,6 +40,18 @@ def told_unbegun(run: str, state: str | None) -> Iterator[None]:
             raise NotFound(f"run {item.run} is queued and has not begun", way) from None
         why = f": {item.reason}" if item.reason else ""
         raise NotFound(f"run {item.run} ended in the queue ({item.status}) and never began{why}") from None
+
+
+def looked_at(run: str, state: str | None) -> Look:
+    """How a run stands. Raises NotFound, which says so of one that has not begun."""
+    with told_unbegun(run, state):
+        return look(run, state)
+
+
+def entries_of(run: str, state: str | None, follow: bool) -> Iterator[tuple[RunRow, Entry]]:
+    """The entries of a run. Raises NotFound, which says so of one that has not begun."""
+    with told_unbegun(run, state):
+        yield from journal_entries(run, state, follow)
 
 
 def unbegun_document(item: Item) -> dict[str, Json]:
