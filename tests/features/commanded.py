@@ -116,16 +116,14 @@ def _answer(gate: Mapping[str, Json], piece: Piece, visit: int, person: str) -> 
     said = {"decision": said} if isinstance(said, str) else said
     commands: list[str] = gate["commands"]
     rejects = said["decision"] == "reject"
-    command = next(each for each in commands if each.startswith("planrunner reject") == rejects)
-    words = shlex.split(command)[1:]
+    fitting = [shlex.split(each)[1:] for each in commands if each.startswith("planrunner reject") == rejects]
+    words = next((each for each in fitting if said.get("option") in each), fitting[0])
     values = {field["name"]: field.get("default") or "x" for field in gate["form"]} | dict(said.get("values", {}))
     filled = []
     for word in words:
         field, equals, _ = word.partition("=")
         if equals and word.endswith(("…", "...")):
             filled.append(f"{field}={values.get(field, 'x')}")
-        elif "|" in word:
-            filled.append(said.get("option") or word.partition("|")[0])
         else:
             filled.append(said.get("comment", "no") if word == "TEXT" else word)
     given = (
