@@ -345,6 +345,35 @@ def test_a_task_in_doubt_that_is_to_be_retried_runs_as_the_new_plan_defines_it(r
     assert replays(run)
 
 
+HELD = {
+    "steps": "  - id: h\n    subplan:\n{}",
+    "a loop": "  - id: h\n    loop:\n      max: 1\n      tasks:\n{}",
+    "items": "  - id: h\n    foreach: [x]\n    subplan:\n{}",
+    "none": "{}",
+}
+
+
+@pytest.mark.parametrize("answer", ["retry", "completed", "failed"])
+@pytest.mark.parametrize("holder", HELD)
+def test_what_became_of_a_task_that_a_revision_takes_away_or_starts_over_is_recorded(
+    run, plan, tmp_path, holder, answer
+):
+    inner = "      - {id: b, run: 'echo b >> did; touch begun; while [ ! -e go ]; do sleep 0.02; done', timeout: 10m}\n"
+    inner = inner if holder != "none" else inner[4:]
+    inner = inner.replace("      -", "          -") if holder == "a loop" else inner
+    text = "plan: p\ntasks:\n" + HELD[holder].format(inner)
+    process = _begun(tmp_path, "exec", plan(text))
+    _wait_for(tmp_path / "begun")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (tmp_path / "go").touch()
+    plan(text.replace("id: b, run: 'echo b", "id: c, run: 'echo c"))
+    assert run("resume", "last", "--plan", "p.yaml", "--settle", f"all={answer}").code == 0
+    assert did(tmp_path) == ["b", "c"]
+    assert '"doubt_settled"' in run("events", "last", "--json").out
+    assert replays(run)
+
+
 def test_a_revised_run_that_is_killed_resumes_under_the_same_revision(run, plan, tmp_path):
     assert run("exec", plan(SLOW.replace("sleep 600", "exit 1"))).code == 1
     (tmp_path / "begun").unlink()

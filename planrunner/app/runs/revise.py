@@ -215,7 +215,12 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     vault = vault_of(after, directory_of(state)) if params and has_settings(directory_of(state)) else None
     if vault is not None:
         require_none_in(params, vault)
-    said = [answer for answer in said if answer.task in after.top.index or "/" in answer.task or "[" in answer.task]
+    said, lost = _parted(after, said)
+    if lost:  # their tasks are gone, or start over with what holds them: what became of them is told before that
+        first += lost
+        after = recorded.folded({stored.digest: ready.plan})
+        for each in (*first, event):
+            evolve(after, each, recorded.now)
     for answer in said:
         evolve(after, answer, recorded.now)
     read = _names_changed(before, ready.plan, state.params, params)
@@ -232,6 +237,12 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
         overruled=overrule.overruled(state, after),
     )
     return _Made(revision, (*first, event, *said, *reopened, *(() if reset is None else (reset,))), stored)
+
+
+def _parted(after: State, said: Sequence[DoubtSettled]) -> tuple[list[DoubtSettled], list[DoubtSettled]]:
+    """Answers about attempts that are in doubt under the revised plan too, and those about others."""
+    doubtful = {after.specs[number].id for number in range(len(after.tasks)) if _is_doubtful(after, number)}
+    return [each for each in said if each.task in doubtful], [each for each in said if each.task not in doubtful]
 
 
 def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
