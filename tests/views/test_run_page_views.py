@@ -263,3 +263,28 @@ def test_the_place_of_a_failure_is_told_and_linked_from_the_directory_of_the_run
     page = run_page(Given(story, story.last, source=Source(text, str(tmp_path / "plan.yaml"))))
     assert [(each.file, each.line) for each in page.troubles] == [("plan.yaml", 3)]
     assert [moment.text for moment in page.moments][-1] == "run failed"
+
+
+def test_an_exit_code_that_is_good_is_no_failed_attempt_and_what_has_no_rollback_is_told(tmp_path: Path) -> None:
+    tasks = (
+        "  - {id: good, run: exit 3, ok_codes: [0, 3], rollback: {run: 'true'}}\n"
+        "  - {id: bare, run: echo hi >> log}\n"
+        "  - {id: bad, needs: [good, bare], run: exit 4}\n"
+    )
+    for text, told_of in (
+        (tasks, "Rolled back, but for 2 tasks without a rollback"),
+        (
+            tasks.replace("echo hi >> log", "'true', effect: read").replace("exit 4", "exit 4, effect: read"),
+            "Everything",
+        ),
+    ):
+        folder = tmp_path / told_of[:4]
+        folder.mkdir()
+        (folder / "plan.yaml").write_text(f"plan: p\ndefaults: {{timeout: 1m}}\non_failure: rollback\ntasks:\n{text}")
+        commands.run("exec", "plan.yaml", "--progress", "quiet", folder=folder, env=dict(os.environ))
+        story, _ = told(folder)
+        status = {
+            name: [each.status for each in story.pieces[name] if each.kind == "attempt"] for name in ("good", "bad")
+        }
+        assert status == {"good": ["completed"], "bad": ["failed"]}
+        assert told_of in page_of(story)

@@ -315,7 +315,7 @@ class Story:
                 ends = {"": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
                 self._close(event.task, ends.get(event.outcome.failure, "failed"), at, seq)
         elif isinstance(event, (RetryScheduled, TaskDelayed)):
-            self._fail(event.task) if isinstance(event, RetryScheduled) else None
+            self._judge(event.task, "failed") if isinstance(event, RetryScheduled) else None
             self._close(event.task, "", at, seq)
             self._begin(Piece("wait", event.task, getattr(event, "attempt", 0), entry))
         elif isinstance(event, GateOpened):
@@ -327,7 +327,7 @@ class Story:
         elif isinstance(event, UndoEnded):
             self._close(event.task, "failed" if event.outcome.failure else "rolled_back", at, seq)
         elif isinstance(event, TaskSettled) and event.status in SETTLED:
-            self._fail(event.task) if event.status == "failed" else None
+            self._judge(event.task, event.status)
             self._close(event.task, event.status, at, seq)
         elif isinstance(event, TasksReset):
             for task in event.tasks:
@@ -350,9 +350,11 @@ class Story:
         if piece is not None:
             piece.end(status, at, seq)
 
-    def _fail(self, task: str) -> None:
-        """The last attempt of a task ended by itself and did not hold its criteria."""
+    def _judge(self, task: str, status: str) -> None:
+        """The last attempt of a task that ended by itself counts as its criteria say: it did not hold them, or was
+        allowed to end as it did."""
+        counts = {("completed", "failed"): "failed", ("failed", "completed"): "completed"}
         for piece in reversed(self.pieces.get(task, ())):
             if piece.kind == "attempt":
-                piece.status = "failed" if piece.status == "completed" else piece.status
+                piece.status = counts.get((piece.status, status), piece.status)
                 return

@@ -86,7 +86,9 @@ def _failed(state: State, sign: Sign) -> Verdict:
     if idle := _counted(state).get("omitted", 0):
         parts.append(f"{count(idle, 'task')} not run")
     if undone:
-        parts.append("everything it changed was rolled back")
+        bare = len(state.compensation_log.main.bare) if state.compensation_log is not None else 0
+        all_ = "everything it changed was rolled back"
+        parts.append(f"rolled back, but for {count(bare, 'task')} without a rollback" if bare else all_)
     elif left := len(outstanding(state)):
         parts.append(f"{count(left, 'step')} that changed something {'is' if left == 1 else 'are'} still in place")
     dim = sentence("; ".join(parts + _spent(state)))
