@@ -80,6 +80,7 @@ _COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
 _SHAPES = {
     "`foreach`": "a list or an expression that gives one, such as `[a, b]` or `range(5)`",
     "`tasks`": "write each task as an item of a list: `- id: build`",
+    "`subplan`": "write the list of tasks below it, or the name of a plan; commands in their order stand under `steps`",
     "`finally`": "its tasks stand below it, indented",
     "an item of `tasks`": "a task is a mapping: `- id: build`",
     "an item of `finally`": "a task has an `id`; one may hold commands: `- {id: tidy, steps: [echo done, rm scratch]}`",

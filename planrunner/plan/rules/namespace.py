@@ -367,4 +367,4 @@ def _item(fanout: Fanout, known: Mapping[str, Type]) -> dict[str, Type]:
 def _artifacts(task: Task) -> Type:
     if not task.artifacts:
         return map_of(_ARTIFACT)
-    return object_of({artifact.name: _ARTIFACT for artifact in task.artifacts}, f"task `{task.id}`", "PLAN202")
+    return object_of({artifact.name: _ARTIFACT for artifact in task.artifacts}, f"`tasks.{task.id}.artifacts`")
