@@ -261,7 +261,7 @@ def test_a_working_directory_that_was_removed_is_told_and_is_no_fault_of_ours(wo
         ("p.yaml", "tasks:\n  - id: a\n   run: x\n", "the key `run` is not in line with the keys of the item above"),
         ("p.plan", "task a\n  run: x\n  on failure --> b\n", "`-->` is not an arrow, did you mean `->`?"),
         ("p.plan", "task a\n  run: x\n\nfinally\ntask b\n  run: x\n", "its tasks stand below it, indented"),
-        ("p.yaml", "plan: p\ntasks:\n  - {id: a, subplan: {tasks: []}}\n", "commands in their order stand under `steps`"),
+        ("p.yaml", "tasks:\n  - {id: a, subplan: {tasks: []}}\n", "commands in their order stand under `steps`"),
     ],
 )  # fmt: skip
 def test_a_slip_of_the_notation_is_told_with_what_is_written(run, plan, name, text, told):
