@@ -27,11 +27,15 @@ def answered(gate: GateState, fields: dict[str, Json]) -> str:
 
 def filled_in(form: Sequence[Mapping[str, Json]], fields: Mapping[str, Json]) -> str:
     """The same of a form."""
-    kinds = {str(field["name"]): str(field.get("type", "any")) for field in form}
+    kinds = _kinds(form)
     given = [f"{name}={_text(kinds.get(name, 'any'), value)}" for name, value in fields.items() if value is not None]
     left = [name for name, value in fields.items() if value is None]
     parts = [f"answered {', '.join(given)}" if given else "", f"left {', '.join(left)} open" if left else ""]
     return " and ".join(part for part in parts if part)
+
+
+def _kinds(form: Sequence[Mapping[str, Json]]) -> dict[str, str]:
+    return {str(field["name"]): str(field.get("type", "any")) for field in form}
 
 
 def _text(kind: str, value: Json) -> str:
@@ -42,8 +46,7 @@ def _text(kind: str, value: Json) -> str:
 
 def comment(gate: GateState, outputs: Mapping[str, Json]) -> str:
     """What those who decided said: their reason, and what they wrote into the form; else the option that they chose."""
-    form = gate.request.get("form", ())
-    kinds = {str(field["name"]): str(field.get("type", "any")) for field in form}
+    kinds = _kinds(gate.request.get("form", ()))
     written = {name: _text(kind, outputs[name]) for name, kind in kinds.items() if outputs.get(name) not in (None, "")}
     fields = [text if len(kinds) == 1 else f"{name}={text}" for name, text in written.items()]
     said = "; ".join(filter(None, (gate.reason, ", ".join(fields))))

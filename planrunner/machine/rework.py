@@ -113,6 +113,19 @@ def _leave_queue(state: State, number: int) -> None:
     state.queue.remove(state.limited_labels(task), task.priority, number)
 
 
+def _goes_on_around(state: State, number: int, at: float, whole: bool) -> list[int]:
+    """Reopen what holds a task that is reset, as ``_reopen_around``; what was undone there is undone again if it fails
+    again."""
+    if state.tasks[number].frame.owner < 0:
+        return []
+    beside = _reopen_around(state, number, at, whole)
+    around = number
+    while around >= 0:
+        state.tasks[around].frame.undoing = None
+        around = state.tasks[around].frame.owner
+    return beside
+
+
 def tasks_reset(state: State, event: TasksReset, at: float) -> None:
     state.resets = [planned for planned in state.resets if planned.tasks != event.tasks]
     numbers = [state.index[name] for name in event.tasks]
@@ -127,12 +140,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         number for number in numbers if state.tasks[number].status == "completed" or state.specs[number].id in stays
     ]
     for number in numbers:
-        if state.tasks[number].frame.owner >= 0:
-            beside += _reopen_around(state, number, at, event.named is None)
-            around = number  # what was undone there is undone again if it fails again
-            while around >= 0:
-                state.tasks[around].frame.undoing = None
-                around = state.tasks[around].frame.owner
+        beside += _goes_on_around(state, number, at, event.named is None)
     unless_same = frozenset(event.unless_same)
     for number in numbers:
         task_state = state.tasks[number]

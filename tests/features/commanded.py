@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from workbench import planrunner
 
 from features.accepted import KNOWN, unexpected
+from features.examine import examine
 from features.marriages import Marriage, pairs
 from features.pieces import Piece
 from features.played import Ran, clean, document_of, read, wrong_of_any_run, wrong_of_claims
@@ -22,7 +22,6 @@ from planrunner.app.proof.world import Reply
 from planrunner.plugins.registry import Registry
 
 Json = Any
-Examine = Callable[[Path, str], list[str]]
 IMAGINED = frozenset(
     (
         "timeout",
@@ -51,16 +50,6 @@ def real_pairs(count: int) -> list[Marriage]:
     return [marriage for marriage, _ in zip(found, range(count), strict=False)]
 
 
-def _examine() -> Examine | None:
-    """The examination of every surface of a run, where this checkout has it."""
-    if find_spec("features.examine") is None:
-        return None
-    from features.examine import examine  # type: ignore[import-not-found,unused-ignore]  # not in every checkout
-
-    found: Examine = examine
-    return found
-
-
 def faults(marriage: Marriage, folder: Path, registry: Registry) -> list[str]:
     """What is wrong with a real run of a marriage in an empty folder."""
     piece = marriage.piece()
@@ -83,8 +72,7 @@ def faults(marriage: Marriage, folder: Path, registry: Registry) -> list[str]:
     lived = Lived(state.state, list(state.entries), [], 0, 1, [])
     ran = Ran(document, piece, loaded.plan, lived)
     found += [*wrong_of_any_run(ran), *wrong_of_claims(ran)]
-    examine = _examine()
-    return found if examine is None else [*found, *(f"surface: {each}" for each in examine(folder, run))]
+    return [*found, *(f"surface: {each}" for each in examine(folder, run))]
 
 
 def _people(folder: Path, run: str, piece: Piece) -> Iterator[str]:

@@ -190,14 +190,18 @@ def execute(
         if ready is None or noted is None:
             ready, noted = _seen_and_admitted(request, journal, registry, free)
         site = Site(journal, registry, state_dir, watch, request.unconfined, switch)
-        if not request.group or request.dry_run:
-            return _begin(request, site, ready, noted)
         seen, allowed = ready, noted
-        groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
-        result: RunResult = groups.in_turn(
-            site, groups.Group(request.group, request.overlap), "", lambda there: _begin(request, there, seen, allowed)
-        )
-        return result
+        group = "" if request.dry_run else request.group
+        return in_turn(site, group, request.overlap, "", lambda there: _begin(request, there, seen, allowed))
+
+
+def in_turn(site: Site, group: str, overlap: str, run: str, act: Callable[[Site], RunResult]) -> RunResult:
+    """Do ``act`` while it is the turn of a run in its group, if it has one. As ``groups.in_turn``."""
+    if not group:
+        return act(site)
+    groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
+    result: RunResult = groups.in_turn(site, groups.Group(group, overlap), run, act)
+    return result
 
 
 def _seen_and_admitted(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from planrunner import __version__
@@ -21,6 +20,7 @@ from planrunner.app.runs.execute import (
     Site,
     Watch,
     directory_of,
+    in_turn,
     is_attended,
     journal_at,
     live,
@@ -128,13 +128,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         raise _has_ended(run_id, row.status)
     first = next(site.journal.entries(run_id)).event
     group = first.environment.get("group") if isinstance(first, RunStarted) else None
-    if not group:
-        return _taken_up(site, run_id, then, reopening)
-    groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
-    result: RunResult = groups.in_turn(
-        site, groups.Group(str(group)), run_id, lambda there: _taken_up(there, run_id, then, reopening)
-    )
-    return result
+    return in_turn(site, str(group or ""), "queue", run_id, lambda there: _taken_up(there, run_id, then, reopening))
 
 
 def _taken_up(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:

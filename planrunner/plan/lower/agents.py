@@ -25,9 +25,9 @@ from planrunner.plan.agents import (
 from planrunner.plan.contexts import FRESH
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.values import TemplateError
-from planrunner.plan.lower import contexts, hooks, instructions, values
+from planrunner.plan.lower import contexts, instructions, values
 from planrunner.plan.lower.keys import Draft
-from planrunner.plan.lower.tools import CALL_TIMEOUT, Toolbox, scalars
+from planrunner.plan.lower.tools import CALL_TIMEOUT, Toolbox, hooks, scalars
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
     Agent,
@@ -261,9 +261,9 @@ class _Agent:
         quiet = Lowering([], links=self._low.links)  # what the project says of its agents, `config check` reports
         said = inline if inline is not None else values.tree_at(literal(own), self._place) if own else None
         low = quiet if inline is None else self._low
-        found = [*hooks.hooks(low, said, self._box.tools)] if said is not None else []
+        found = [*hooks(low, said, self._box.tools)] if said is not None else []
         if "calls" in self._nodes:
-            found += hooks.hooks(self._low, self._nodes["calls"], self._box.tools if self._box.is_known() else None)
+            found += hooks(self._low, self._nodes["calls"], self._box.tools if self._box.is_known() else None)
         return tuple(found)
 
     def _given(self, context: Node | None) -> dict[str, Json] | None:

@@ -1,8 +1,9 @@
-"""The tools of an agent: which it has at a task, how each is offered to its model, and the task that a call is."""
+"""The tools of an agent: which it has at a task, how each is offered to its model, the task that a call is, and what
+``calls`` says of it: refuse it, ask a person, tell the model more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from planrunner.plan.agents import (
@@ -20,8 +21,8 @@ from planrunner.plan.agents import (
 )
 from planrunner.plan.files import Fault
 from planrunner.plan.lower import values
-from planrunner.plan.lower.values import Lowering
-from planrunner.plan.model import Capability, Gate, Output, Param, Plan, Script, Task
+from planrunner.plan.lower.values import Lowering, condition
+from planrunner.plan.model import Capability, Gate, Hook, Output, Param, Plan, Script, Task
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.templates import is_template, references
 from planrunner.source import Span
@@ -32,6 +33,8 @@ Json = Any
 CALL_TIMEOUT = 600.0
 """Seconds that a call may take."""
 
+_HOOKS = ("deny", "ask", "say")
+"""What an entry of ``calls`` does with a call."""
 _ANY_TOOL = "name a capability, an entry of `tools`, a plan file, or `ask`"
 _NARROWING = "a task can only narrow the tools of its agent"
 
@@ -249,6 +252,39 @@ def _shape(properties: dict[str, Json], required: list[str]) -> dict[str, Json]:
 
 def _argument(name: str) -> str:
     return f"{{{{ call.arguments.{name} }}}}"
+
+
+def hooks(low: Lowering, node: Node, tools: list[Tool] | None) -> Iterator[Hook]:
+    """The entries of ``calls`` for an agent with these tools; None for an agent that does not exist."""
+    for entry in node.items if isinstance(node, Sequence) else [node]:
+        if not isinstance(entry, Mapping):
+            continue
+        said = [name for name in _HOOKS if entry.get(name) is not None]
+        word, when = entry.get("tool"), entry.get("when")
+        if len(said) != 1:
+            what = "two of them" if said else "none of them"
+            message = f"an entry of `calls` has one of `deny`, `ask` and `say`, and here are {what}"
+            low.report("PLAN004", message, entry.span, "write an entry for each")
+            continue
+        words = values.texts(word) if word is not None else ("*",)
+        met = [*_named(low, word, tools)] if word is not None and tools is not None else tools or []
+        if said == ["ask"] and any(each.is_person() for each in met) and words != ("*",):
+            help_ = "take it out: the tool `ask` asks a person by itself"
+            low.report("PLAN009", "a call of the tool `ask` waits for a person already", entry.span, help_)
+        given = condition(low, when) if when is not None else None
+        yield Hook(words, given, said[0], values.plain_text(entry.get(said[0]) or entry))  # type: ignore[arg-type]
+
+
+def _named(low: Lowering, node: Node, tools: list[Tool]) -> Iterator[Tool]:
+    """The tools that words name; a word that names none is reported."""
+    for word in scalars(node):
+        for found in narrowed(tools, [str(word.value)]):
+            if isinstance(found, Tool):
+                yield found
+            elif low.roster is not None:
+                way = meant(nearest(found.word, wordings(tools)))
+                message = f"the agent has no tool `{found.word}`{way}"
+                low.report("PLAN841", message, word.span, "`calls` names tools of the agent")
 
 
 def scalars(node: Node | None) -> list[Scalar]:
