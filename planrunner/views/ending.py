@@ -125,15 +125,16 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     steps = sum(len(each.todo) for each in undoing)
     parts = [plural(left, "task")] if left or not steps else []
     parts += [f"{plural(steps, 'step')} to undo"] if steps else []
-    return [*lines, f"  {' and '.join(parts)} left: {terminal.program} resume {run_id}{_settling(state)}"]
+    ways, settling = _settling(state)
+    return [*lines, f"  {' and '.join(parts)} left{ways}: {terminal.program} resume {run_id}{settling}"]
 
 
-def _settling(state: State) -> str:
-    """What a resume has to say of tasks whose end is unknown; empty where there is none."""
+def _settling(state: State) -> tuple[str, str]:
+    """The answers about tasks whose end is unknown, and how a resume gives them; empty where there are none."""
     doubts = doubtful(state)
     if not doubts:
-        return ""
+        return "", ""
     name = word(label(state, doubts[0])) if len(doubts) == 1 else "all"
     common = [how for how in doubt_answers(state, doubts[0]) if all(how in doubt_answers(state, at) for at in doubts)]
     common.sort(key="retry".__ne__)
-    return f" --settle {name}={common[0]} (or {', '.join(common[1:])})"
+    return f" ({', '.join(common[:-1])} or {common[-1]})", f" --settle {name}={common[0]}"
