@@ -21,6 +21,7 @@ from canaries import EAR, VARIABLE, canary, is_told, told_in
 from slow import LONG, ROOMS, has_samples, is_slow
 
 TESTS = Path(__file__).parent
+HERE = Path.cwd()
 
 SECONDS = 300.0  # ends what hangs, and nothing else: a busy machine takes many times the usual time
 
@@ -138,8 +139,12 @@ def _refuse_leaks(found: list[str]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """No run that the test made kept, printed or handed on a canary."""
+    """No run that the test made kept, printed or handed on a canary, and the next test begins where this one did."""
     yield
+    here = os.getcwd()
+    if here != str(HERE):
+        os.chdir(HERE)
+        raise AssertionError(f"the test left the folder of the tests for {here}")
     found = EAR.take()
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     if isinstance(folder, Path):

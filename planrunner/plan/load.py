@@ -10,6 +10,7 @@ from collections.abc import Mapping as Table
 from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
+from planrunner.errors import NotFound
 from planrunner.plan import schema
 from planrunner.plan.canonical import canonical
 from planrunner.plan.files import MAX_TASKS, Library, Links
@@ -54,6 +55,9 @@ class Loaded(NamedTuple):
 DENIED = "PLAN801"
 """What a policy refuses is an error, and yet the plan is one that can be looked at."""
 
+_LOST = frozenset({"PLAN111", "PLAN841"})
+"""A link that leads nowhere."""
+
 _NOTHING = Project()
 
 
@@ -86,11 +90,14 @@ def _library(source: Source, capabilities: Capabilities, project: Project) -> Li
 
 def load_stored(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Plan:
     """The plan of a text that was accepted once, whatever its findings are today: keys that no longer exist have no
-    effect."""
+    effect. Raises NotFound for a file that it links and that is not there."""
     loaded = load(source, capabilities, project)
     if loaded.plan is not None:
         return loaded.plan
     assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
+    lost = next((each for each in loaded.findings if each.code in _LOST), None)
+    if lost is not None:
+        raise NotFound(f"the plan `{source.name}` was stored as a text that links files: {lost.message}", lost.help)
     links = Links(_library(source, capabilities, project), (os.path.basename(source.name),))
     lowered = lower(loaded.tree, links, CapabilityTable(capabilities), project.roster)
     return lowered.plan

@@ -93,9 +93,11 @@ def test_trees_are_kept_and_put_back(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_any_write_of_the_journal_the_run_still_takes_everything_back(project: Path, tmp_path: Path) -> None:
+def test_killed_at_any_write_of_the_journal_the_run_still_takes_everything_back(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     every = 1 if os.environ.get("PLANRUNNER_FAULTS") == "all" else 7
-    os.chdir(project)
+    monkeypatch.chdir(project)
     state, counter = tmp_path / "state", tmp_path / "writes"
 
     def run(write: int, stored: bool) -> int:

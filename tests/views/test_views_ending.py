@@ -74,9 +74,7 @@ def test_a_run_that_was_interrupted_names_the_command_that_settles_its_doubts(
     told.tell(RunParked("interrupted"))
     lines = ending(screen()[0], told.state, "r7")
     assert lines[0].startswith("◷ demo paused (interrupted)")
-    assert lines[-1].endswith(
-        f" left (retry, completed or failed): planrunner resume r7 --settle {named}=retry"
-    )
+    assert lines[-1].endswith(f" left (retry, completed or failed): planrunner resume r7 --settle {named}=retry")
 
 
 def test_a_run_that_was_rolled_back_says_so(story, shell_task, screen):

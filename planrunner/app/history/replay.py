@@ -70,7 +70,9 @@ def written(history: History) -> str:
 
 
 def _written(plan: StoredPlan) -> dict[str, Json]:
-    return {"digest": plan.digest, "name": plan.name, "notation": plan.notation, "text": plan.text}
+    """The plan as its text, and as it was loaded: the files that the text links need not be where it is read."""
+    text = {"digest": plan.digest, "name": plan.name, "notation": plan.notation, "text": plan.text}
+    return text if plan.compiled is None else {**text, "compiled": plan.compiled.decode()}
 
 
 def export(wanted: str, state: str | None, path: str) -> History:
@@ -102,7 +104,9 @@ def history(wanted: str, state: str | None) -> History:
 
 
 def _read(plan: dict[str, Json]) -> StoredPlan:
-    return StoredPlan(plan["digest"], plan["text"], plan["name"], plan["notation"])
+    compiled = plan.get("compiled")
+    loaded = None if compiled is None else compiled.encode()
+    return StoredPlan(plan["digest"], plan["text"], plan["name"], plan["notation"], loaded)
 
 
 def read_history(path: str) -> History:

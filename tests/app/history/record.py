@@ -53,7 +53,8 @@ def record(folder: Path, name: str) -> str:
     kept = {"planrunner": first.event.environment["planrunner"], "schema": 1, "directory": str(folder)}
     neutral = first.event._replace(environment={**kept, "env": first.event.environment.get("env", {})})
     entries = (Entry(1, first.at, neutral), *history.entries[1:])
-    return written(history._replace(entries=entries))
+    as_text = history.plan._replace(compiled=None)  # a later version reads the text, not this one's own form of it
+    return written(history._replace(entries=entries, plan=as_text))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,22 @@ def test_what_is_exported_replays_without_the_journal(run: Run, tmp_path: Path) 
     assert (done.code, "replays exactly: 5 entries" in done.out) == (0, True)
 
 
+def test_what_is_exported_holds_what_its_plan_links(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("plan: p\ntasks:\n  - {id: a, subplan: ./parts/b.yaml}\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/b.yaml").write_text("plan: b\ntasks:\n  - {id: c, run: echo linked, timeout: 5s}\n")
+    assert run("exec", "p.yaml").code == 0
+    assert run("events", "last", "--export", "run.jsonl").code == 0
+    (tmp_path / "parts/b.yaml").unlink()
+    done = run("replay", "run.jsonl")
+    assert (done.code, "replays exactly" in done.out) == (0, True), done.out + done.err
+    head, *entries = (tmp_path / "run.jsonl").read_text().splitlines()
+    text = json.dumps({key: value for key, value in json.loads(head).items() if key != "compiled"})
+    (tmp_path / "text.jsonl").write_text("\n".join([text, *entries]) + "\n")
+    done = run("replay", "text.jsonl")
+    assert (done.code, "there is no file `parts/b.yaml`" in done.err) == (3, True), done.out + done.err
+
+
 @pytest.mark.parametrize(
     "text",
     [

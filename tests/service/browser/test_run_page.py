@@ -161,7 +161,7 @@ def test_a_rollback_shows_what_it_would_undo_and_undoes_it(visit: Visit, shop: S
     page.wait_for_url(re.compile(f"/runs/{run}$"))
     shop.served.settled(run)
     page.reload()
-    expect(page.locator(".verdict.present")).to_contain_text("rolled back")
+    expect(page.locator(".verdict.present")).to_contain_text("Rolled back")
     assert not made.exists()
 
 
