@@ -229,15 +229,15 @@ def test_the_printed_example_does_what_it_says_where_what_it_names_is_there(
     shutil.copytree(pattern, desk, symlinks=True)
     remote = f"file://{desk / 'remote.git'}"
     _git(desk, "remote", "add", "origin", remote)
+    monkeypatch.chdir(desk)
     if name == "files.artifact":
         (desk / "keep.yaml").write_text(KEPT)
-        assert main(["-C", str(desk), "exec", "keep.yaml", "--progress", "quiet"]) == 0
+        assert main(["exec", "keep.yaml", "--progress", "quiet"]) == 0
         capsys.readouterr()
     for command in BEFORE.get(name, ()):
         subprocess.run(command, cwd=desk, check=True, capture_output=True)
     text = _printed(name, capsys).replace(f"{SITE}shop.git", remote).replace(SITE, site).replace('"10s"', "10ms")
     (desk / "x.yaml").write_text(text)
-    monkeypatch.chdir(desk)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     code = main(["exec", "x.yaml", "--json", "--progress", "quiet"])
     told = capsys.readouterr()
