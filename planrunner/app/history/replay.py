@@ -159,7 +159,7 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
     if later:
         raise UsageError(
             f"run {run_id} was revised: it is replayed with the plans it had, not with another one",
-            NextStep("replay", run_id),
+            NextStep("replay", wanted),
         )
     edited, replayed = _edited(plan, pinned, run_id, entries)
     return ReplayReport(run_id, plan_id, stored.digest, edited, replayed)

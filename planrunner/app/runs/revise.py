@@ -417,6 +417,12 @@ def _text(condition: Expression | None) -> str:
     return condition.text.strip() if condition is not None else ""
 
 
+def _has_begun(state: State, after: State, number: int) -> bool:
+    """Whether a task was run or decided before the revision: only that happens again."""
+    before = state.index.get(after.specs[number].id)
+    return before is not None and (state.tasks[before].status != "pending" or state.tasks[before].attempts > 0)
+
+
 def _told(
     state: State, after: State, which: Stale, event: RunRevised, before: Plan, differences: Sequence[Difference]
 ) -> Revision:
@@ -442,7 +448,7 @@ def _told(
         number = after.compensation_log.steps[position].number
         owing |= {number, *owners(after, number)}
     over = {after.index[name] for name in event.stopped if name in after.index}
-    again = [number for number in which.again if after.specs[number].gate is None]
+    again = [number for number in which.again if after.specs[number].gate is None and _has_begun(state, after, number)]
     surely = {*again, *which.surely, *(over & touched)}
     return Revision(
         state.run_id,
