@@ -270,7 +270,7 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
     again, perhaps = _failed(state)
     for number, task in enumerate(state.plan.tasks):
         task_state = state.tasks[number]
-        if number in new or (task_state.status == "pending" and not task_state.attempts and task_state.gate is None):
+        if number in new or is_untouched(task_state):
             continue
         if task_state.reason == "not_selected":
             if state.selected is None or task.id in state.selected:
@@ -295,6 +295,11 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
         again |= unfit
         _follow(state, again, perhaps, new)
     return _whole(state, again, perhaps, new, by_call)
+
+
+def is_untouched(task: TaskState) -> bool:
+    """Whether nothing was tried, asked or decided of a task: its turn is still to come."""
+    return task.status == "pending" and not task.attempts and task.gate is None
 
 
 def forked(before: State, state: State) -> TasksReset | None:

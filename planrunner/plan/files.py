@@ -168,6 +168,11 @@ class Library:
         digests |= {path: file.sha256 for path, file in self._texts.items()}
         return tuple((path, digest) for path, digest in digests.items() if digest)
 
+    def fault(self) -> Fault | None:
+        """Why one of the files gives nothing; None where all do."""
+        faults = [file.fault for file in self.linked.values()] + [text.fault for text in self._texts.values()]
+        return next(filter(None, faults), None)
+
     def text(self, path: str, named: str) -> str | Fault:
         """The text of a file of instructions, without the line ends around it; ``named`` is what the plan calls it."""
         found = self._texts.get(path)

@@ -55,9 +55,6 @@ class Loaded(NamedTuple):
 DENIED = "PLAN801"
 """What a policy refuses is an error, and yet the plan is one that can be looked at."""
 
-_LOST = frozenset({"PLAN111", "PLAN841"})
-"""A link that leads nowhere."""
-
 _NOTHING = Project()
 
 
@@ -90,16 +87,17 @@ def _library(source: Source, capabilities: Capabilities, project: Project) -> Li
 
 def load_stored(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Plan:
     """The plan of a text that was accepted once, whatever its findings are today: keys that no longer exist have no
-    effect. Raises NotFound for a file that it links and that is not there."""
+    effect. Raises NotFound for a file that it links and that is not there, or no longer what it was."""
     loaded = load(source, capabilities, project)
     if loaded.plan is not None:
         return loaded.plan
     assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
-    lost = next((each for each in loaded.findings if each.code in _LOST), None)
+    library = _library(source, capabilities, project)
+    links = Links(library, (os.path.basename(source.name),))
+    lowered = lower(loaded.tree, links, CapabilityTable(capabilities), project.roster)
+    lost = library.fault()
     if lost is not None:
         raise NotFound(f"the plan `{source.name}` was stored as a text that links files: {lost.message}", lost.help)
-    links = Links(_library(source, capabilities, project), (os.path.basename(source.name),))
-    lowered = lower(loaded.tree, links, CapabilityTable(capabilities), project.roster)
     return lowered.plan
 
 

@@ -41,7 +41,7 @@ from planrunner.machine.compensation import outstanding
 from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.names import owners
-from planrunner.machine.revision import Stale, reset_event, stale
+from planrunner.machine.revision import Stale, is_untouched, reset_event, stale
 from planrunner.machine.rework import Unfit
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
@@ -168,13 +168,16 @@ class _Recorded:
         self.now = line.clock(boot()).now()
         self.idle = max(0.0, self.now - line.last)
 
-    def folded(self, more: Mapping[str, Plan]) -> State:
+    def folded(self, more: Mapping[str, Plan], then: Iterable[Event] = ()) -> State:
+        """The state with further plans by their digests, and events that would come next."""
         state = begun(self.journal, self.run_id)
         plans = Revisions(self.journal)
         plans.update(more)
         state.plans = plans
         for entry in self.entries:
             evolve(state, entry.event, entry.at)
+        for event in then:
+            evolve(state, event, self.now)
         return state
 
 
@@ -209,18 +212,14 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
         noted = {**noted, "text": stored.digest}
     event = _event(recorded, before, ready, request, params, noted, found)
     first: list[Event] = [RunReopened("revise", principal().name)] if state.ended_at is not None else []
-    after = recorded.folded({stored.digest: ready.plan})
-    for each in (*first, event):
-        evolve(after, each, recorded.now)
+    after = recorded.folded({stored.digest: ready.plan}, (*first, event))
     vault = vault_of(after, directory_of(state)) if params and has_settings(directory_of(state)) else None
     if vault is not None:
         require_none_in(params, vault)
     said, lost = _parted(after, said)
     if lost:  # their tasks are gone, or start over with what holds them: what became of them is told before that
         first += lost
-        after = recorded.folded({stored.digest: ready.plan})
-        for each in (*first, event):
-            evolve(after, each, recorded.now)
+        after = recorded.folded({stored.digest: ready.plan}, (*first, event))
     for answer in said:
         evolve(after, answer, recorded.now)
     read = _names_changed(before, ready.plan, state.params, params)
@@ -417,12 +416,6 @@ def _text(condition: Expression | None) -> str:
     return condition.text.strip() if condition is not None else ""
 
 
-def _has_begun(state: State, after: State, number: int) -> bool:
-    """Whether a task was run or decided before the revision: only that happens again."""
-    before = state.index.get(after.specs[number].id)
-    return before is not None and (state.tasks[before].status != "pending" or state.tasks[before].attempts > 0)
-
-
 def _told(
     state: State, after: State, which: Stale, event: RunRevised, before: Plan, differences: Sequence[Difference]
 ) -> Revision:
@@ -448,7 +441,9 @@ def _told(
         number = after.compensation_log.steps[position].number
         owing |= {number, *owners(after, number)}
     over = {after.index[name] for name in event.stopped if name in after.index}
-    again = [number for number in which.again if after.specs[number].gate is None and _has_begun(state, after, number)]
+    again = [
+        number for number in which.again if after.specs[number].gate is None and not is_untouched(after.tasks[number])
+    ]
     surely = {*again, *which.surely, *(over & touched)}
     return Revision(
         state.run_id,
