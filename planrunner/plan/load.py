@@ -97,7 +97,9 @@ def load_stored(source: Source, capabilities: Capabilities, project: Project = _
     lowered = lower(loaded.tree, links, CapabilityTable(capabilities), project.roster)
     lost = library.fault()
     if lost is not None:
-        raise NotFound(f"the plan `{source.name}` was stored as a text that links files: {lost.message}", lost.help)
+        raise NotFound(
+            f"the plan `{source.name}` of the run cannot be read without what it links: {lost.message}", lost.help
+        )
     return lowered.plan
 
 

@@ -13,6 +13,7 @@ from planrunner.plan.identity import digest
 from planrunner.plan.load import Loaded, load, load_stored, read_plan
 from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
+from planrunner.source import Source
 
 INNER = """plan: inner
 params: {who: {type: string, required: true}, times: {type: int, default: 1}}
@@ -56,6 +57,15 @@ def test_a_run_is_looked_back_on_once_however_its_plan_is_read(tmp_path: Path, m
     plan = load_stored(source, Registry(), Project(roster=Roster(reflect=True)))
     assert [task.id for task in plan.tasks] == ["one", "reflection"]
     assert plan.tasks[0].sub is not None and [task.id for task in plan.tasks[0].sub.tasks] == ["say"]
+
+
+def test_a_stored_plan_is_read_though_an_agent_that_it_names_has_gone() -> None:
+    source = Source("plan: p\ntasks:\n  - {id: a, agent: gone, prompt: Go}\n", "p.yaml", "yaml")
+    project = Project(roster=Roster())
+    assert [found.code for found in load(source, Registry(), project).findings if found.severity == "error"] == [
+        "PLAN841"
+    ]
+    assert [task.id for task in load_stored(source, Registry(), project).tasks] == ["a"]
 
 
 def test_the_digest_of_the_outer_plan_covers_the_inner_one_and_not_its_layout(tmp_path: Path) -> None:
