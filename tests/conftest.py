@@ -38,10 +38,10 @@ _SETTINGS_OF_THE_CALLER = (
 )  # fmt: skip
 
 
-for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     # whoever starts the tests in the background or under nohup has them ignore what is sent here
     if signal.getsignal(_number) is signal.SIG_IGN:
-        signal.signal(_number, _usual)
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 class TookTooLong(BaseException):

@@ -62,11 +62,11 @@ def family(leader: int) -> list[Seen]:
 
 
 def same(seen: Seen) -> Callable[[int], bool]:
-    """Tells whether a number still belongs to the process that was seen, as far as its session says."""
+    """Tells whether a number still belongs to the process that was seen, as far as its session says, and it lives."""
 
     def still(pid: int) -> bool:
         now = look(pid)
-        return now is not None and now.session == seen.session
+        return now is not None and now.session == seen.session and now.state not in "ZX"
 
     return still
 
@@ -84,6 +84,14 @@ def end(pid: int, still: Callable[[int], bool]) -> None:
         pass
     finally:
         os.close(handle)
+
+
+def end_family(family: Iterable[Seen]) -> int:
+    """KILL those of a family that still live; how many there were."""
+    living = [seen for seen in family if same(seen)(seen.pid)]
+    for seen in living:
+        end(seen.pid, same(seen))
+    return len(living)
 
 
 def members(leader: int) -> list[int]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from planrunner.ancestry import become_subreaper, mark_started
+from planrunner.ancestry import Seen, become_subreaper, mark_started
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import orphans
 from planrunner.engine.orphans import Descent
@@ -227,6 +227,7 @@ class Process:
         "deadline",
         "duration",
         "err",
+        "family",
         "interrupted",
         "launch",
         "left",
@@ -249,6 +250,8 @@ class Process:
         self.timed_out = self.interrupted = False
         self.left: dict[int, str] = {}
         """The processes that it left behind when it ended by itself, with the names of their programs."""
+        self.family: list[Seen] = []
+        """The processes that are ended with it by force."""
 
     @property
     def forced(self) -> bool:
@@ -408,10 +411,9 @@ class Supervisor:
         """KILL the whole family while the leader still ties it together."""
         self._poller.cancel(process.timer)
         _signal_group(process.pid, signal.SIGSTOP)
-        members = orphans.family(process.pid)
+        process.family = orphans.family(process.pid)
         _signal_group(process.pid, signal.SIGKILL)
-        for seen in members:
-            orphans.end(seen.pid, orphans.same(seen))
+        orphans.end_family(process.family)
 
     def _ended(self, process: Process, _: int) -> None:
         """The leader is over but not reaped: its number, and so its group's, cannot belong to anybody else yet."""
@@ -436,7 +438,7 @@ class Supervisor:
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
-        left = orphans.end_carriers(*process.markers, names=process.left)
+        left = orphans.end_carriers(*process.markers, names=process.left) + orphans.end_family(process.family)
         if self._looks_after:
             left += self._sweep_adopted(process)
         process.looks += 1

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -404,6 +405,22 @@ class TestTheEnd:
         inner = "PLANRUNNER_RUN_ID=inner PLANRUNNER_KEY=inner setsid -w sh -c 'trap \"\" TERM; echo $$ >inner.pid; sleep 300'"
         outcome = bench.run_past(f"trap '' TERM; {inner}; sleep 300", "inner.pid")
         assert outcome.failure == "timeout"
+        assert not is_alive(wait_for(bench.folder / "inner.pid"))
+
+    def test_what_was_killed_in_another_session_is_gone_when_the_outcome_is_told(self, bench, monkeypatch) -> None:
+        """Its own variables do not show whose it is, and nobody has adopted it yet: it is still dying."""
+        dying: dict[int, int] = {}
+        really = orphans.end
+
+        def third_time(pid: int, still: Callable[[int], bool]) -> None:
+            dying[pid] = dying.get(pid, 0) + 1
+            if dying[pid] == 3:
+                really(pid, still)
+
+        monkeypatch.setattr(orphans, "end", third_time)
+        monkeypatch.setattr(processes.Supervisor, "_sweep_adopted", lambda self, process: 0)
+        inner = "env -u PLANRUNNER_RUN_ID -u PLANRUNNER_KEY setsid -w sh -c 'echo $$ >inner.pid; exec sleep 300'"
+        assert bench.run_past(f"trap '' TERM; {inner}; sleep 300", "inner.pid").failure == "timeout"
         assert not is_alive(wait_for(bench.folder / "inner.pid"))
 
     def test_no_process_stays_behind_as_a_zombie(self, bench, daemon) -> None:
