@@ -119,6 +119,32 @@ def test_line_ends_of_a_form_do_not_reach_the_file(served: Served) -> None:
     assert served.folder.joinpath("plans/fresh.yaml").read_bytes() == crlf.replace("\r\n", "\n").encode()
 
 
+def test_a_word_that_was_offered_before_the_last_letter_replaces_all_that_is_typed(
+    served: Served, chromium: Any
+) -> None:
+    page = opened(chromium, f"{served.address}/shop/plans/plans/good.yaml")
+    area, offers = page.locator("#src"), page.locator("#offers li")
+    area.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("  - id: tell\nne")
+    offers.first.wait_for()
+    page.route("**/complete", lambda route: None)  # the answer to the letters that follow never comes
+    page.keyboard.type("e")
+    assert [each.startswith("needs") for each in offers.all_inner_texts()] == [True]
+    page.keyboard.press("Enter")
+    page.keyboard.type("[sign-off]")
+    assert area.input_value().endswith("\n  - id: tell\n    needs: [sign-off]")
+    page.keyboard.type("\nr")
+    page.unroute("**/complete")
+    page.keyboard.type("u")
+    offers.first.wait_for()
+    page.route("**/complete", lambda route: None)
+    page.keyboard.type("x")
+    page.locator("#offers").wait_for(state="hidden")
+    page.keyboard.press("Enter")
+    assert area.input_value().endswith("\n    rux\n    "), "what fits nothing that was offered is no choice"
+
+
 def test_findings_follow_what_is_typed_and_a_word_is_completed(served: Served, chromium: Any) -> None:
     page = opened(chromium, f"{served.address}/shop/plans/plans/good.yaml")
     area = page.locator("#src")

@@ -182,14 +182,25 @@
       if (mine !== query || text !== area.value || at !== area.selectionStart) return;
       if (!said.words.length || (!asked && said.start === said.end)) return hide();
       const chars = [...text];
-      offers = {...said, start: chars.slice(0, said.start).join('').length, end: chars.slice(0, said.end).join('').length};
-      list.replaceChildren(...said.words.map((word, i) => {
-        const li = node('li'); li.id = 'offer-' + i; li.setAttribute('role', 'option');
-        li.append(node('b', '', word.word), node('span', 'meta', word.kind), node('span', 'about', word.about)); return li;
-      }));
-      place(); list.hidden = false; choose(0);
+      offers = {...said, start: chars.slice(0, said.start).join('').length, end: chars.slice(0, said.end).join('').length, at, size: text.length};
+      show();
       told.textContent = said.words.length + ' completions, ' + said.words[0].word;
     } catch (error) { if (error.name !== 'AbortError') hide(); }
+  }
+  function show() {
+    list.replaceChildren(...offers.words.map((word, i) => {
+      const li = node('li'); li.id = 'offer-' + i; li.setAttribute('role', 'option');
+      li.append(node('b', '', word.word), node('span', 'meta', word.kind), node('span', 'about', word.about)); return li;
+    }));
+    place(); list.hidden = false; choose(0);
+  }
+  // what was offered is for the text before the last key: those that still fit stay, and replace what is typed now
+  function narrow() {
+    const at = area.selectionStart, by = area.value.length - offers.size, typed = area.value.slice(offers.start, at).toLowerCase();
+    const words = at === offers.at + by && at >= offers.start ? offers.words.filter(w => w.word.toLowerCase().startsWith(typed)) : [];
+    if (!words.length) return hide();
+    offers = {...offers, words, end: offers.end + by, at, size: area.value.length};
+    show();
   }
   function place() {
     const before = area.value.slice(0, offers.start), row = before.split('\n').length - 1, column = before.length - before.lastIndexOf('\n') - 1;
@@ -207,6 +218,7 @@
     if (word.kind === 'key' || word.text.endsWith('.')) { hide(); clearTimeout(wait); wait = setTimeout(() => suggest(true), 150); }
   }
   function suggestSoon() {
+    if (offers) narrow();
     clearTimeout(wait);
     const before = area.value.slice(0, area.selectionStart).split('\n').pop();
     if (/[\w.*-]$|\{\{ ?$/.test(before)) wait = setTimeout(() => suggest(false), 120); else hide();
