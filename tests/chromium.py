@@ -11,6 +11,9 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+PATIENCE = 240_000
+"""Milliseconds after which something is taken to hang; a busy machine draws a page in many times the usual time."""
+
 
 @contextmanager
 def browser() -> Iterator[Any]:
@@ -19,6 +22,7 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no chromium here: the pages are not looked at")
+    api.expect.set_options(timeout=PATIENCE)
     with api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         try:
@@ -27,9 +31,16 @@ def browser() -> Iterator[Any]:
             opened.close()
 
 
+def context(chromium: Any, **how: Any) -> Any:
+    """Where pages are opened that share nothing with others."""
+    made = chromium.new_context(**{"viewport": {"width": 1360, "height": 900}, **how})
+    made.set_default_timeout(PATIENCE)
+    return made
+
+
 def opened(chromium: Any, url: str, **how: Any) -> Any:
     """A page of a context of its own."""
-    page = chromium.new_context(viewport={"width": 1360, "height": 900}, **how).new_page()
+    page = context(chromium, **how).new_page()
     page.goto(url)
     return page
 

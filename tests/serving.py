@@ -20,7 +20,7 @@ import pytest
 
 Json = Any
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds in which anything awaited comes about; only a service that hangs needs them."""
 
 

@@ -20,7 +20,7 @@ pytest.importorskip("distributed")
 
 from planrunner.testing.dask import Cluster
 
-PATIENCE = 30.0
+PATIENCE = 240.0
 TASK = {"uses": "dask.run", "timeout": "5m"}
 
 

@@ -44,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     one = Served(project(tmp_path_factory.mktemp("http") / "p"))
     yield one
     one.process.send_signal(signal.SIGTERM)
-    assert one.process.wait(30) == 143
+    assert one.process.wait(240) == 143
 
 
 def test_a_client_with_the_token_lists_plans(served: Served) -> None:
@@ -94,7 +94,7 @@ def test_a_server_on_standard_streams_ends_with_its_client_and_with_a_signal(tmp
             process.send_signal(number)
         else:
             process.stdin.close()
-        assert process.wait(30) == code
+        assert process.wait(240) == code
 
 
 def test_a_client_that_vanishes_leaves_no_report_of_a_fault(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_client_that_vanishes_leaves_no_report_of_a_fault(tmp_path: Path) -> N
     process.stdout.close()
     process.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     process.stdin.close()
-    assert process.wait(60) == 0
+    assert process.wait(240) == 0
     assert "fault" not in process.stderr.read()
 
 

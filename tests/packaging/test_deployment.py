@@ -58,10 +58,10 @@ def test_the_service_starts_as_a_file_says_answers_the_check_of_its_health_and_e
         assert service.stderr.readline()  # it is ready once it has said all
         check = re.search(r'"(import urllib[^"]*)"', (FILES / "Containerfile").read_text())
         assert check
-        subprocess.run([sys.executable, "-c", check[1].replace("8421", found[1])], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", check[1].replace("8421", found[1])], check=True, timeout=240)
     finally:
         service.send_signal(signal.SIGTERM)
-        rest = service.communicate(timeout=60)[1]
+        rest = service.communicate(timeout=240)[1]
     assert service.returncode == 0, rest
 
 

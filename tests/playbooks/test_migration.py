@@ -102,7 +102,7 @@ def shop(data: list[Path], staged: Staged) -> Shop:
 
 
 def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -259,7 +259,7 @@ def test_a_path_that_lint_judges_is_judged_by_its_call(
     (tmp_path / "bin" / "docker").touch(0o755)  # found, and never called
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     if name.startswith("git."):
-        subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
+        subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=240)
     inputs = _inputs(name, at, "shut/path")
     level = Level("the plan", {"files": {"read": ["fine/**"], "write": ["fine/**"]}})
     ground = Ground({name: description_of(name)}, str(tmp_path))

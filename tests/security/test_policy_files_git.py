@@ -17,7 +17,7 @@ SHUT = "{deny: ['secrets/**']}"
 
 def git(desk: Desk, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
-    told = subprocess.run(["git", *who, *words], cwd=desk.folder, check=True, capture_output=True, timeout=60)
+    told = subprocess.run(["git", *who, *words], cwd=desk.folder, check=True, capture_output=True, timeout=240)
     return told.stdout.decode()
 
 

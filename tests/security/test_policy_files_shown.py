@@ -99,7 +99,7 @@ def test_evidence_that_may_be_read_is_shown(desk: Desk, policy: str) -> None:
 
 def git(desk: Desk, *words: str) -> None:
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *words], cwd=desk.folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *who, *words], cwd=desk.folder, check=True, capture_output=True, timeout=240)
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_a_run_of_the_queue_that_failed_and_is_retried_elsewhere_is_cancelled(se
         awaited((served.folder / "acting").exists)
         answer = served.post(f"{served.api}/runs/{run}/cancel", {"reason": "enough"})
         assert answer.status == 200, answer
-        elsewhere.wait(60)
+        elsewhere.wait(240)
     assert (
         awaited(lambda: (shown := served.run(run))["status"] == "cancelled" and shown)["stopped"]["comment"] == "enough"
     )

@@ -206,7 +206,7 @@ def test_what_is_not_there_is_a_page_for_people_and_a_problem_for_programs(serve
 def test_a_list_names_the_stream_of_its_changes(served: Served) -> None:
     address = re.search(r'data-list="([^"]+)"', page(served, "runs").text)
     assert address
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
     connection.request("GET", address[1])
     stream = connection.getresponse()
     assert stream.getheader("content-type", "").startswith("text/event-stream")

@@ -45,7 +45,7 @@ def _collecting(program: str, folder: Path, onward: str) -> Iterator[str]:
         yield f"http://{takes}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(240)
 
 
 def _is_open(address: str, process: subprocess.Popen[bytes], folder: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chromium import browser, violations
+from chromium import browser, context, violations
 
 from planrunner.app.handoff.archive import archive
 from planrunner.app.handoff.pages import report
@@ -48,7 +48,7 @@ def files(made) -> dict[str, Path]:
 
 
 def _opened(chromium, path: Path, said: list[str], **how):
-    page = chromium.new_context(**{"viewport": {"width": 1360, "height": 900}, **how}).new_page()
+    page = context(chromium, **how).new_page()
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on(

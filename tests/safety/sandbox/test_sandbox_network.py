@@ -28,7 +28,7 @@ TUNNEL = (
     "import http.client, os, sys\n"
     "from urllib.parse import urlsplit\n"
     "proxy, target = urlsplit(os.environ['https_proxy']), sys.argv[1].split(':')\n"
-    "line = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=10)\n"
+    "line = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=100)\n"
     "line.set_tunnel(target[0], int(target[1]))\n"
     "line.request('GET', '/within')\n"
     "print(line.getresponse().read().decode())\n"

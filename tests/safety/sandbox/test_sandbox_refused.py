@@ -27,7 +27,7 @@ import http.client, os, sys
 from urllib.parse import urlsplit
 at = urlsplit(os.environ["http_proxy"])
 for host in sys.argv[2:]:
-    line = http.client.HTTPConnection(at.hostname, at.port, timeout=10)
+    line = http.client.HTTPConnection(at.hostname, at.port, timeout=100)
     line.request("GET", f"http://{host}/")
     print(line.getresponse().status)
 sys.exit(int(sys.argv[1]))

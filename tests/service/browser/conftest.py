@@ -49,7 +49,8 @@ def visit(browser: Browser, shop: Shop) -> Iterator[Callable[..., Page]]:
     faults: list[str] = []
 
     def opened(path: str, *, dark: bool = False, phone: bool = False, script: bool = True) -> Page:
-        context = browser.new_context(
+        context = chromium.context(
+            browser,
             viewport={"width": 390, "height": 800} if phone else {"width": 1280, "height": 800},
             color_scheme="dark" if dark else "light",
             java_script_enabled=script,

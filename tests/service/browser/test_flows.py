@@ -11,8 +11,6 @@ from playwright.sync_api import Page, expect
 from serving import awaited
 
 Visit = Callable[..., Page]
-SOON = 30_000
-"""Milliseconds in which anything awaited comes about."""
 
 
 def run_of(page: Page) -> str:
@@ -36,22 +34,22 @@ def test_a_plan_is_started_watched_and_approved(visit: Visit, shop: Shop) -> Non
     page = started(visit, "release", version="3.0.0")
     run = run_of(page)
     verdict = page.locator(".verdict.present")
-    expect(verdict).to_contain_text("Waiting", timeout=SOON)
-    expect(page.locator(".node", has_text="lint").first).to_have_attribute("data-s", "ok", timeout=SOON)
+    expect(verdict).to_contain_text("Waiting")
+    expect(page.locator(".node", has_text="lint").first).to_have_attribute("data-s", "ok")
     page.get_by_role("link", name="Review and decide").first.click()
     expect(page.get_by_role("heading", level=2, name="Release shopfront 3.0.0 to production?")).to_be_visible()
     expect(page.get_by_text("Not reverted by a rollback")).to_contain_text("deploy")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator(".verdict")).to_contain_text("approved")
     page.get_by_role("link", name="Open the run").click()
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded", timeout=SOON)
+    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
     assert shop.served.run(run)["params"]["version"] == "3.0.0"
 
 
 def test_a_gate_is_pushed_back_with_a_comment_and_shows_what_changed(visit: Visit, shop: Shop) -> None:
     page = started(visit, "release", version="3.0.1")
     run = run_of(page)
-    page.get_by_role("link", name="Review and decide").first.click(timeout=SOON)
+    page.get_by_role("link", name="Review and decide").first.click()
     page.get_by_role("button", name="Push back").click()
     expect(page.get_by_role("alert")).to_contain_text("say why")
     page.get_by_label("Comment").fill("for 30 seconds")
@@ -115,7 +113,7 @@ def test_a_run_is_run_again_with_other_parameters(visit: Visit, shop: Shop) -> N
     page.get_by_label("fail", exact=True).select_option("false")
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url(re.compile("/runs/"))
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded", timeout=SOON)
+    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
     assert run_of(page) != shop.failed
 
 
@@ -128,9 +126,9 @@ def test_a_plan_is_edited_with_live_findings_and_saved(visit: Visit, shop: Shop)
         page.locator("details.plain > summary").click()
     text.fill(path.read_text() + "  - {id: two, needs: [oen], run: echo 2}\n")
     findings = page.locator("main")
-    expect(findings).to_contain_text("did you mean one?", timeout=SOON)
+    expect(findings).to_contain_text("did you mean one?")
     text.fill(path.read_text() + "  - {id: two, needs: [one], run: echo 2}\n")
-    expect(findings).not_to_contain_text("did you mean one?", timeout=SOON)
+    expect(findings).not_to_contain_text("did you mean one?")
     page.locator("button[name=do][value=save]:visible").first.click()
     awaited(lambda: "id: two" in path.read_text())
 
@@ -146,7 +144,7 @@ def test_new_runs_wait_behind_a_button_and_changes_show_in_place(visit: Visit, s
     before = page.locator("#live-runs tr").first.get_attribute("id")
     shop.served.settled(shop.served.start("plans/smoke.yaml"))
     button = page.locator("#news")
-    expect(button).to_be_visible(timeout=SOON)
+    expect(button).to_be_visible()
     expect(button).to_have_text(re.compile("new run"))
     assert page.locator("#live-runs tr").first.get_attribute("id") == before
     button.click()
