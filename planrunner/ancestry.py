@@ -36,13 +36,15 @@ _LOOK = 60.0
 
 
 class Seen(NamedTuple):
-    """A line of the process table; ``state`` is the letter of ``/proc/PID/stat`` (Z: ended and not yet reaped)."""
+    """A line of the process table; ``state`` is the letter of ``/proc/PID/stat`` (Z: ended and not yet reaped),
+    ``born`` the uptime in seconds at which the process was started: with its number it tells it from all others."""
 
     pid: int
     state: str
     parent: int
     group: int
     session: int
+    born: float
 
 
 class Runner(NamedTuple):
@@ -69,10 +71,14 @@ def look(pid: int) -> Seen | None:
     """The entry of a process, or None when it is gone."""
     text = content(f"/proc/{pid}/stat")
     end = text.rfind(b")")  # the name in parentheses may hold anything, parentheses included
-    fields = text[end + 2 :].split(None, 4)
-    if end < 0 or len(fields) < 4 or not text.startswith(b"%d (" % pid):
+    fields = text[end + 2 :].split(None, 20)
+    if end < 0 or len(fields) < 20 or not text.startswith(b"%d (" % pid):
         return None
-    return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]))
+    born = int(fields[19]) / _TICKS
+    return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), born)
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def content(path: str) -> bytes:

@@ -62,36 +62,35 @@ def family(leader: int) -> list[Seen]:
 
 
 def same(seen: Seen) -> Callable[[int], bool]:
-    """Tells whether a number still belongs to the process that was seen, as far as its session says, and it lives."""
+    """Tells whether a number still belongs to the process that was seen, and it lives."""
 
     def still(pid: int) -> bool:
         now = look(pid)
-        return now is not None and now.session == seen.session and now.state not in "ZX"
+        return now is not None and now.born == seen.born and now.state not in "ZX"
 
     return still
 
 
-def end(pid: int, still: Callable[[int], bool]) -> None:
-    """KILL a process if ``still`` holds once its number can no longer pass to another one."""
+def end(pid: int, still: Callable[[int], bool]) -> bool:
+    """KILL a process if ``still`` holds once its number can no longer pass to another one; whether it did."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
-        return
+        return False
     try:
-        if still(pid):
+        holds = still(pid)
+        if holds:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
+        return holds
     except OSError:
-        pass
+        return False
     finally:
         os.close(handle)
 
 
 def end_family(family: Iterable[Seen]) -> int:
     """KILL those of a family that still live; how many there were."""
-    living = [seen for seen in family if same(seen)(seen.pid)]
-    for seen in living:
-        end(seen.pid, same(seen))
-    return len(living)
+    return sum([end(seen.pid, same(seen)) for seen in family])
 
 
 def members(leader: int) -> list[int]:
@@ -196,19 +195,10 @@ class Descent:
     def is_doomed(self, pid: int, going_on: Iterable[float]) -> bool:
         """Whether only attempts that were ended by force can have started the process; ``going_on`` are the uptimes at
         which those began that go on."""
-        born = birth(pid)
+        seen = look(pid)
+        born = seen.born if seen is not None else None
         if born is None or born <= self._began or born <= self._forgotten + _SLACK:
             return False
         if any(began <= born + _SLACK for began in going_on):
             return False
         return not any(began <= born + _SLACK and born <= ended + _SLACK for began, ended in self._lives)
-
-
-def birth(pid: int) -> float | None:
-    """The uptime in seconds at which a process was started; None where it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-        return int(text[text.rfind(b")") + 2 :].split()[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None

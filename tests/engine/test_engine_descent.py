@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from planrunner.ancestry import look
 from planrunner.engine import orphans
-from planrunner.engine.orphans import Descent, birth
+from planrunner.engine.orphans import Descent
 from planrunner.engine.poller import uptime
 
 
@@ -31,9 +32,15 @@ def orphan(found: Descent) -> Iterator[int]:
 
 
 def test_the_birth_of_a_process_is_known(orphan: int) -> None:
-    born = birth(orphan)
-    assert born is not None and abs(uptime() - born) < 240
-    assert birth(2**22 + 1) is None
+    seen = look(orphan)
+    assert seen is not None and abs(uptime() - seen.born) < 240
+    assert look(2**22 + 1) is None
+
+
+def test_a_number_that_passed_to_another_process_is_not_taken_for_it(orphan: int) -> None:
+    seen = look(orphan)
+    assert seen is not None and orphans.same(seen)(orphan)
+    assert not orphans.same(seen._replace(born=seen.born - 1))(orphan)
 
 
 def test_an_orphan_that_nobody_else_can_have_left_is_doomed(found: Descent, orphan: int) -> None:

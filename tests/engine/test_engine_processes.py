@@ -412,10 +412,9 @@ class TestTheEnd:
         dying: dict[int, int] = {}
         really = orphans.end
 
-        def third_time(pid: int, still: Callable[[int], bool]) -> None:
+        def third_time(pid: int, still: Callable[[int], bool]) -> bool:
             dying[pid] = dying.get(pid, 0) + 1
-            if dying[pid] == 3:
-                really(pid, still)
+            return still(pid) if dying[pid] < 3 else really(pid, still)
 
         monkeypatch.setattr(orphans, "end", third_time)
         monkeypatch.setattr(processes.Supervisor, "_sweep_adopted", lambda self, process: 0)

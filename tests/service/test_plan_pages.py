@@ -145,6 +145,19 @@ def test_a_word_that_was_offered_before_the_last_letter_replaces_all_that_is_typ
     assert area.input_value().endswith("\n    rux\n    "), "what fits nothing that was offered is no choice"
 
 
+def test_what_is_taken_back_takes_what_was_offered_for_it_along(served: Served, chromium: Any) -> None:
+    page = opened(chromium, f"{served.address}/shop/plans/plans/good.yaml")
+    area = page.locator("#src")
+    area.focus()
+    page.keyboard.press("Control+End")
+    before = area.input_value()
+    page.keyboard.type("  - id: tell\nne")
+    page.locator("#offers li").first.wait_for()
+    while area.input_value() != before:
+        page.keyboard.press("Control+z")
+    assert page.locator("#offers").is_hidden()
+
+
 def test_findings_follow_what_is_typed_and_a_word_is_completed(served: Served, chromium: Any) -> None:
     page = opened(chromium, f"{served.address}/shop/plans/plans/good.yaml")
     area = page.locator("#src")

@@ -122,7 +122,7 @@
     dirty = now; $('#saved').dataset.live = '1';
     $('#saved').textContent = dirty ? 'changed, not saved' : 'saved';
   }
-  area.addEventListener('input', event => { if (changed()) { mark(); later(); if (event.inputType !== 'historyUndo') suggestSoon(); } else hide(); });
+  area.addEventListener('input', event => { if (!changed()) return hide(); if (offers) narrow(); mark(); later(); if (event.inputType !== 'historyUndo') suggestSoon(); });
   addEventListener('beforeunload', event => { if (area.value !== saved && !leaving) event.preventDefault(); });
   let leaving = false;
   form.addEventListener('submit', () => { leaving = true; });
@@ -197,7 +197,7 @@
   // what was offered is for the text before the last key: those that still fit stay, and replace what is typed now
   function narrow() {
     const at = area.selectionStart, by = area.value.length - offers.size, typed = area.value.slice(offers.start, at).toLowerCase();
-    const words = at === offers.at + by && at >= offers.start ? offers.words.filter(w => w.word.toLowerCase().startsWith(typed)) : [];
+    const words = at === offers.at + by && at >= offers.start ? offers.words.filter(w => w.word.toLowerCase().includes(typed)) : [];
     if (!words.length) return hide();
     offers = {...offers, words, end: offers.end + by, at, size: area.value.length};
     show();
@@ -218,7 +218,6 @@
     if (word.kind === 'key' || word.text.endsWith('.')) { hide(); clearTimeout(wait); wait = setTimeout(() => suggest(true), 150); }
   }
   function suggestSoon() {
-    if (offers) narrow();
     clearTimeout(wait);
     const before = area.value.slice(0, area.selectionStart).split('\n').pop();
     if (/[\w.*-]$|\{\{ ?$/.test(before)) wait = setTimeout(() => suggest(false), 120); else hide();
