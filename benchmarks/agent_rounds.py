@@ -6,13 +6,10 @@ agent_rounds.py bare ADDRESS   pydantic-ai's own loop with one tool
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
-sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "agents"))
-
-from scripted import Heard, Reply, ScriptedModel
+from planrunner.testing.scripted_model import Heard, Reply, ScriptedModel
 
 
 def serve(rounds: int) -> None:

@@ -153,6 +153,47 @@ def help_and_version(bench: Bench) -> list[Line]:
     ]  # fmt: skip
 
 
+def looks(bench: Bench, row: str = "S18") -> list[Line]:
+    """S18: what people ask about a plan of three tasks and its run, and ``exec`` and ``lint`` of it with one fault."""
+    folder = bench.work(row.lower())
+    text = graphs.plan_text(graphs.chain(3))
+    graphs.write(folder, "plan.yaml", text)
+    graphs.write(folder, "wrong.yaml", text.replace("needs:", "neds:"))
+    if row == "S19":
+        graphs.write(folder, "large.yaml", graphs.plan_text(graphs.layers(10_000), "uses: noop"))
+        run_once(bench.planrunner("10,000 tasks", folder, "exec", "large.yaml"))
+        for _ in range(1_000):
+            run_once(bench.planrunner("one of 1,000", folder, "exec", "plan.yaml"))
+    run_once(bench.planrunner("exec", folder, "exec", "plan.yaml"))
+    asked = {
+        "lint": ("lint", "plan.yaml"),
+        "show last": ("show", "last"),
+        "why last TASK": ("why", "last", "t000001"),
+        "runs": ("runs",),
+    }
+    wrong = {f"{name} of a fault": (name, "wrong.yaml") for name in ("exec", "lint")} if row == "S18" else {}
+    good = bench.planrunner("exec", folder, "exec", "plan.yaml", before=_edited(f"{folder}/plan.yaml", text))
+    contenders = [bench.python(folder), good]
+    contenders += [bench.planrunner(name, folder, *words) for name, words in asked.items()]
+    contenders += [bench.planrunner(name, folder, *words)._replace(exit_codes=(1, 5)) for name, words in wrong.items()]
+    samples = in_turn(contenders, max(bench.rounds, 11))
+    bar, goal = (8, 5) if row == "S18" else (20, 10)
+
+    def line(name: str, other: str, unit: str, bar: float, goal: float) -> Line:
+        return Line(row, f"`{name}`", ratios(samples[name], samples[other]), unit, bar, goal,
+                    detail=_beside([name, other], samples))  # fmt: skip
+
+    return [
+        *(line(name, "python -c pass", "× Python", bar, goal) for name in asked),
+        *(line(name, name.split()[0], "× a good one", 1.2, 1.0) for name in wrong),
+    ]
+
+
+def looks_among_many(bench: Bench) -> list[Line]:
+    """S19: the same with 1,000 runs and a run of 10,000 tasks in the folder."""
+    return looks(bench, "S19")
+
+
 def lint(bench: Bench) -> list[Line]:
     """S3: every check with exact positions, 14 lines a task, new text each round; yamllint reads 4 lines a task."""
     lines: list[Line] = []
@@ -679,12 +720,14 @@ def service_lists(bench: Bench) -> list[Line]:
 
 
 def service_pages(bench: Bench) -> list[Line]:
-    """S15: the page of a run with 1,000 tasks and of one with 10,000, and events as they come."""
+    """S15: the pages of runs and plans with 1,000 tasks and with 10,000, and events as they come."""
     ours = _service(bench, "pages")
     prefect, told = _prefect(bench, "pages")
     lines: list[Line] = []
-    for size in (1_000, 10_000):
-        what, paint = f"page of a run with {size:,} tasks", ours.get(f"{size} paint")
+    shown = {f"{size}": f"page of a run with {size:,} tasks" for size in (1_000, 10_000)}
+    shown |= {f"plan {size}": f"editor of a plan with {size:,} tasks" for size in (1_000, 10_000)}
+    for size, what in {**shown, "plans": "list of plans"}.items():
+        paint = ours.get(f"{size} paint")
         detail = "" if paint else "first paint not measured: there is no Chromium or Chrome here"
         lines += [
             Line("S15", f"{what}: server", ours[f"{size} server"], "ms", 100, 50, detail=detail),
@@ -724,6 +767,8 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S15": service_pages,
     "S16": agent_rounds,
     "S17": memory,
+    "S18": looks,
+    "S19": looks_among_many,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]
 SLOW = ("S8", "S11", "S13", "S14", "S15")

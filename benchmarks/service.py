@@ -3,7 +3,7 @@ JSON object a round.
 
 service.py starts ROUNDS    S13: runs started by HTTP
 service.py lists ROUNDS     S14: 1,000 runs that wait and 200 that go on
-service.py pages ROUNDS     S15: the page of a run with 1,000 tasks and of one with 10,000, and live events
+service.py pages ROUNDS     S15: the pages of a run and of a plan with 1,000 tasks and with 10,000, and live events
 """
 
 from __future__ import annotations
@@ -240,12 +240,14 @@ def pages(rounds: int) -> Iterator[dict[str, float]]:
 
 def _shown(service: Service, runs: dict[int, str], browser: Json) -> dict[str, float]:
     figures: dict[str, float] = {}
-    for size, run in runs.items():
-        path = f"/{os.path.basename(os.getcwd())}/runs/{run}"
-        figures[f"{size} server"] = median_of(lambda path=path: _ok(service.ask("GET", path)), 11)
-        figures[f"{size} kB"] = len(_ok(service.ask("GET", path))) / 1000
+    here = f"/{os.path.basename(os.getcwd())}"
+    places = {str(size): f"{here}/runs/{run}" for size, run in runs.items()}
+    places |= {f"plan {size}": f"{here}/plans/many{size}.yaml" for size in runs} | {"plans": f"{here}/plans"}
+    for name, path in places.items():
+        figures[f"{name} server"] = median_of(lambda path=path: _ok(service.ask("GET", path)), 11)
+        figures[f"{name} kB"] = len(_ok(service.ask("GET", path))) / 1000
         if browser is not None:
-            figures[f"{size} paint"] = _paint(browser, f"http://127.0.0.1:{service.port}{path}")
+            figures[f"{name} paint"] = _paint(browser, f"http://127.0.0.1:{service.port}{path}")
     return figures
 
 

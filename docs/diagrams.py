@@ -14,13 +14,14 @@ from planrunner.app.history.state import plan_of
 from planrunner.machine.events import EVENTS
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, TASK, status_word
+from planrunner.machine.statuses import SETTLED, TASK
 from planrunner.plan.graph import Graph
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan, Role
 from planrunner.plan.rules.reach import MEANING
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
+from planrunner.statuses import status_word
 from planrunner.views.graph import COLOURS, drawing, render_mermaid
 from planrunner.views.status import run_statuses
 

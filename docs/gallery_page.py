@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import blocks
 from ruamel.yaml import YAML
 
-from planrunner.app.plans.lint import draw_graph, load_plan
+from planrunner.app.plans.lint import load_plan
+from planrunner.views.graph import draw_graph
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANS = ROOT / "plans"

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import coverage_page  # noqa: E402
 
-from planrunner.app.plans.lint import catalogue  # noqa: E402
+from planrunner.app.plans.reference import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, family_of, load, published  # noqa: E402  # noqa: E402
 from planrunner.capabilities.preconditions import described  # noqa: E402
 from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
@@ -32,22 +32,26 @@ from planrunner.machine.joins import needs_verdict  # noqa: E402
 from planrunner.machine.state import State  # noqa: E402
 from planrunner.machine.statuses import set_dependency_outcome  # noqa: E402
 from planrunner.plan.expressions.check import declared  # noqa: E402
-from planrunner.plan.expressions.evaluate import FACTS  # noqa: E402
 from planrunner.plan.expressions.functions import ALIASES, FUNCTIONS, METHODS, Function  # noqa: E402
 from planrunner.plan.expressions.grammar import COMPARED, TESTS  # noqa: E402
-from planrunner.plan.expressions.values import NAMES  # noqa: E402
+from planrunner.plan.expressions.values import (  # noqa: E402
+    FACTS,
+    NAMES,
+)
 from planrunner.plan.joins import WORDS  # noqa: E402
 from planrunner.plan.model import Join, Plan, Task  # noqa: E402
-from planrunner.safety.settings import (  # noqa: E402
-    DEEPEST,
-    MOST,
-    USER_SECTIONS,
-)
+from planrunner.records import defaults, fields  # noqa: E402
+from planrunner.safety.content import USER_SECTIONS  # noqa: E402
+from planrunner.safety.settings import DEEPEST, MOST  # noqa: E402
 from planrunner.service import reference as api  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "docs"))
 import diagrams  # noqa: E402
 import gallery_page  # noqa: E402
+import schema_files  # noqa: E402
+
+from planrunner.syntax.lalr import digest_of  # noqa: E402
+from planrunner.syntax.tables import text_of  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 EXPLANATION = ROOT / "docs" / "explanation"
@@ -102,7 +106,7 @@ else of `profile`; `none` means no profile.
 
 RULES_HEAD = """# Lint rules
 
-{made}What `planrunner lint` can find, from `planrunner/explanations`. `planrunner rule CODE` prints one of these.
+{made}What `planrunner lint` can find. `planrunner rule CODE` prints one of these.
 `# planrunner: ignore[CODE] reason` on a line, on the line above or at the head of a task keeps a finding quiet.
 
 | code | name | severity | title |
@@ -211,8 +215,8 @@ resumed or replayed run decides as before. A fact that cannot be found out is nu
 
 
 def plan_page() -> str:
-    """Every key of the language, from ``schemas/plan.schema.json``."""
-    schema = json.loads((ROOT / "schemas" / "plan.schema.json").read_text(encoding="utf-8"))
+    """Every key of the language, from the table of keys."""
+    schema = schema_files.of_plans()
     definitions = schema["definitions"]
     parts = [
         PLAN_HEAD.format(made=MADE),
@@ -258,8 +262,7 @@ def _names(name: str, others: dict[str, list[str]]) -> str:
 def _value(body: Schema, definitions: Schema) -> str:
     if "enum" in body:
         return ", ".join(f"`{choice}`" for choice in body["enum"])
-    if "allOf" in body or "$ref" in body:
-        reference = body["$ref"] if "$ref" in body else body["allOf"][0]["$ref"]
+    if reference := _target(body):
         name = reference.rpartition("/")[2]
         kind = definitions.get(name, {})
         return f"[{_words(name)}](#{name.replace('_', '-')})" if kind.get("properties") else _words(name)
@@ -267,6 +270,11 @@ def _value(body: Schema, definitions: Schema) -> str:
     return (
         " or ".join([kinds] if isinstance(kinds, str) else kinds).replace("object", "mapping").replace("array", "list")
     )
+
+
+def _target(body: Schema) -> str:
+    """What a schema refers to; empty where it says everything itself."""
+    return next((each["$ref"] for each in (body, *body.get("allOf", ())) if "$ref" in each), "")
 
 
 def _words(name: str) -> str:
@@ -292,8 +300,8 @@ def _shown(value: Any) -> str:
 
 
 def project_page() -> str:
-    """Every key of a project's settings, from ``schemas/project.schema.json``."""
-    schema = json.loads((ROOT / "schemas" / "project.schema.json").read_text(encoding="utf-8"))
+    """Every key of a project's settings, from its table of keys."""
+    schema = schema_files.of_settings()
     sections = {name: _resolved(body, schema) for name, body in schema["properties"].items()}
     user = ", ".join(f"`{name}`" for name in USER_SECTIONS if name in sections)
     head = PROJECT_HEAD.format(made=MADE, user=user, most=MOST, deepest=DEEPEST)
@@ -305,7 +313,8 @@ def project_page() -> str:
 def _tables(path: str, body: Schema, schema: Schema) -> str:
     """A part of the settings with its keys, and then the parts inside it."""
     known = {name: _resolved(each, schema) for name, each in body.get("properties", {}).items()}
-    parts_ = [f"\n## {path}\n\n{body.get('description', '')}\n\n{_keys(known, {})}"] if known else []
+    says = body.get("markdownDescription", body.get("description", ""))
+    parts_ = [f"\n## {path}\n\n{says}\n\n{_keys(known, {})}"] if known else []
     parts_ += [_tables(f"{path}.{name}", each, schema) for name, each in known.items()]
     entry = body.get("additionalProperties")
     if isinstance(entry, dict):
@@ -315,16 +324,17 @@ def _tables(path: str, body: Schema, schema: Schema) -> str:
 
 def _resolved(body: Schema, schema: Schema) -> Schema:
     """A schema with what it refers to in it; the own words go before those of the other."""
-    if "$ref" not in body:
+    target = _target(body)
+    if not target.startswith("#"):
         return body
     found: Any = schema
-    for name in body["$ref"].removeprefix("#/").split("/"):
+    for name in target.removeprefix("#/").split("/"):
         found = found[name]
-    return {**_resolved(found, schema), **{key: value for key, value in body.items() if key != "$ref"}}
+    return {**_resolved(found, schema), **{key: value for key, value in body.items() if key not in ("$ref", "allOf")}}
 
 
 def rules_page() -> str:
-    """Every lint rule with its explanation, from ``planrunner/explanations``."""
+    """Every lint rule with its explanation, from ``planrunner/plan/rules/explanations``."""
     table = "".join(
         f"| [{rule.code}](#{rule.code.lower()}-{rule.name.replace('.', '')}) | {rule.name} | {rule.severity} "
         f"| {rule.title} |\n"
@@ -335,7 +345,7 @@ def rules_page() -> str:
         table,
     ]
     for code in RULES:
-        text = (ROOT / "planrunner" / "explanations" / f"{code}.md").read_text(encoding="utf-8")
+        text = (ROOT / "planrunner" / "plan" / "rules" / "explanations" / f"{code}.md").read_text(encoding="utf-8")
         parts += ["\n", *_one_level_down(text)]
     return "".join(parts)
 
@@ -364,10 +374,11 @@ def events_page() -> str:
 
 def _fields(kind: Any) -> str:
     rows = []
-    for name in kind._fields:
+    usual = defaults(kind)
+    for name in fields(kind):
         annotation = kind.__annotations__[name]
         typed = getattr(annotation, "__forward_arg__", str(annotation)).replace("|", "or")
-        default = f"`{kind._field_defaults[name]!r}`" if name in kind._field_defaults else "required"
+        default = f"`{usual[name]!r}`" if name in usual else "required"
         rows.append(f"| `{name}` | {typed} | {default} |\n")
     return "| field | type | default |\n|---|---|---|\n" + "".join(rows) if rows else "No fields.\n"
 
@@ -476,6 +487,11 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def made() -> Iterator[tuple[Path, Callable[[], str]]]:
     """Every file and what makes its text; the capabilities first, since a page is made of what they publish."""
+    for grammar in sorted((ROOT / "grammar").glob("*.lark")):
+        rules = grammar.read_text(encoding="utf-8")
+        yield grammar.with_suffix(".json"), partial(text_of, rules, digest_of(rules))
+    yield PUBLISHED.parent / "plan.schema.json", partial(schema_files.text, schema_files.of_plans())
+    yield PUBLISHED.parent / "project.schema.json", partial(schema_files.text, schema_files.of_settings())
     families: dict[str, list[str]] = {}
     for capability, target in TARGETS.items():
         families.setdefault(family_of(capability), []).append(target)

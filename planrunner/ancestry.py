@@ -19,7 +19,8 @@ import threading
 import time
 from importlib import import_module
 from itertools import pairwise
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 _PR_SET_CHILD_SUBREAPER = 36
 _NAME = "planrunner-runs"
@@ -35,7 +36,7 @@ _LOOK = 60.0
 """Seconds between two looks of ``adopt_orphans`` at what has ended."""
 
 
-class Seen(NamedTuple):
+class ProcessEntry(Struct):
     """A line of the process table; ``state`` is the letter of ``/proc/PID/stat`` (Z: ended and not yet reaped),
     ``born`` the uptime in seconds at which the process was started: with its number it tells it from all others."""
 
@@ -47,7 +48,7 @@ class Seen(NamedTuple):
     born: float
 
 
-class Runner(NamedTuple):
+class Runner(Struct):
     """A process that runs tasks: of which state directory and with which data folder, as ``identity`` has them."""
 
     pid: int
@@ -59,7 +60,7 @@ class Untold(Exception):
     """It cannot be told where a process comes from; the text says why."""
 
 
-class Descent(NamedTuple):
+class Descent(Struct):
     """Where a process comes from: the runners that it descends from as a task does, the nearest first, and whether it
     has the limit of tasks from a process that no runner is seen to have started."""
 
@@ -67,7 +68,7 @@ class Descent(NamedTuple):
     left: bool
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> ProcessEntry | None:
     """The entry of a process, or None when it is gone."""
     text = content(f"/proc/{pid}/stat")
     end = text.rfind(b")")  # the name in parentheses may hold anything, parentheses included
@@ -75,7 +76,7 @@ def look(pid: int) -> Seen | None:
     if end < 0 or len(fields) < 20 or not text.startswith(b"%d (" % pid):
         return None
     born = int(fields[19]) / _TICKS
-    return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), born)
+    return ProcessEntry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), born)
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -147,7 +148,7 @@ def descent(pid: int) -> Descent:
     return Descent(tuple(found), bool(first) and not any(runners(each.pid) for each in first))
 
 
-def _chain(pid: int) -> list[Seen]:
+def _chain(pid: int) -> list[ProcessEntry]:
     """A process and its ancestors, the nearest first, as far as this user may see them. Raises Untold."""
     _check_proc()
     own = look(pid)

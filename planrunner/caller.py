@@ -9,13 +9,15 @@ argument on that a dozen of them read. Where no door said anything the process a
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from planrunner.errors import UsageError
+from planrunner.later import Later
+
+getpwuid = Later("pwd:getpwuid")
 
 PROFILE_VARIABLE = "PLANRUNNER_PROFILE"
 STATE_VARIABLE = "PLANRUNNER_STATE"
@@ -120,6 +122,6 @@ def _account() -> str:
     if name:
         return name
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return str(getpwuid(os.getuid()).pw_name)
     except KeyError:
         return str(os.getuid())

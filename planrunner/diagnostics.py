@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
+from planrunner.records import Struct
 from planrunner.source import Span
 
 Severity: TypeAlias = 'Literal["error", "warning", "note"]'
 
 
 class Rule(NamedTuple):
-    """What a code stands for; its long explanation is ``planrunner/explanations/<code>.md``."""
+    """What a code stands for; its long explanation is ``planrunner/plan/rules/explanations/<code>.md``."""
 
     code: str
     name: str
@@ -19,7 +20,7 @@ class Rule(NamedTuple):
     title: str
 
 
-class Label(NamedTuple):
+class Label(Struct):
     """A second place that helps to understand a finding, with a few words about it."""
 
     span: Span
@@ -33,7 +34,7 @@ class Edit(NamedTuple):
     text: str
 
 
-class Fix(NamedTuple):
+class Fix(Struct):
     """Edits that mend a finding; ``safe`` means that the plan keeps its meaning or could not load before."""
 
     title: str
@@ -41,7 +42,7 @@ class Fix(NamedTuple):
     safe: bool = True
 
 
-class Diagnostic(NamedTuple):
+class Diagnostic(Struct):
     """One finding: what is wrong (``message``), where (``span``, ``label``), what else matters and the way out
     (``help``)."""
 

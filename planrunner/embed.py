@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.show import look as look_at
 from planrunner.app.plans.lint import Choice, lint_paths, registry
@@ -20,6 +20,7 @@ from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
 from planrunner.machine.events import Entry
 from planrunner.plan.load import load as load_source
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.views.run import run_object
 
@@ -29,7 +30,7 @@ Path = str | os.PathLike[str]
 __all__ = ["Finding", "LoadedPlan", "Run", "Task", "lint", "load", "look", "run"]
 
 
-class Finding(NamedTuple):
+class Finding(Struct):
     """One finding of lint. ``line`` and ``column`` count from 1; ``help`` says what to do and may be empty."""
 
     code: str
@@ -44,7 +45,7 @@ class Finding(NamedTuple):
         return f"{self.path}:{self.line}:{self.column}: {self.severity}[{self.code}] {self.message}"
 
 
-class LoadedPlan(NamedTuple):
+class LoadedPlan(Struct):
     """A plan without errors. ``tasks`` are the ids of its tasks in the order of the file, ``params`` the defaults of
     its parameters (None for a required one), ``findings`` its warnings and notes."""
 
@@ -56,7 +57,7 @@ class LoadedPlan(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-class Task(NamedTuple):
+class Task(Struct):
     """A task of a run. ``failure`` is the class of the failure, empty where there is none; ``detail`` a sentence for
     people; ``seconds`` is None for a task that has not ended."""
 
@@ -69,7 +70,7 @@ class Task(NamedTuple):
     seconds: float | None
 
 
-class Run(NamedTuple):
+class Run(Struct):
     """How a run stands. ``exit_code`` is that of the command line, None while another process runs it. ``data`` is the
     object that ``planrunner show --json`` prints, described by ``planrunner schema run``."""
 

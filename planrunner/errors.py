@@ -17,14 +17,19 @@ A failing task is never an exception (it is an outcome in an event), a fault in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from planrunner.extras import needed
+from planrunner.later import Later
 
 if TYPE_CHECKING:
+    from shlex import quote
+
     from planrunner.diagnostics import Diagnostic
+    from planrunner.extras import needed
     from planrunner.source import Source
+else:
+    quote = Later("shlex:quote")
+    needed = Later("planrunner.extras:needed")
 
 
 OK = 0

@@ -7,9 +7,11 @@ out where it is of no use; ``tame`` and ``quiet`` let pass what a terminal may b
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from typing import Any
 
-from planrunner.redaction import masked
+from planrunner.later import Later
+
+urlsplit = Later("urllib.parse:urlsplit")
 
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r"}
 
@@ -131,8 +133,8 @@ def _after_escape(text: str, at: int) -> int:
     return at + 2
 
 
-_ACTING = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b")
-_HIDES = re.compile(r"[\[;]0*8[;m]")
+_ACTING = r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b"
+_HIDES = r"[\[;]0*8[;m]"
 """A colour that makes text invisible."""
 
 
@@ -140,12 +142,33 @@ def tame(text: str) -> str:
     """The text as a terminal may have it: colours stay, line ends and tabs, and nothing else that acts."""
     if text.isprintable():
         return text
-    return quiet(_ACTING.sub(_kept, text.replace("\r\n", "\n").replace("\r", "\n")))
+    return quiet(re.sub(_ACTING, _kept, text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def _kept(match: re.Match[str]) -> str:
     text = match[0]
-    return text if len(text) > 1 and not _HIDES.search(text) else _json_escape(text[0]) + text[1:]
+    return text if len(text) > 1 and not re.search(_HIDES, text) else _json_escape(text[0]) + text[1:]
+
+
+HIDDEN = "***"
+
+
+def masked(text: str) -> str:
+    """A text with ``***`` for the password of each address in it: ``https://me:***@host/``."""
+    if "://" not in text or "@" not in text:
+        return text
+    return re.sub(r"(://[^\s/:@'\"]{0,256}):[^\s/'\"]{0,1024}@", rf"\1:{HIDDEN}@", text)
+
+
+def masked_data(value: Any) -> Any:
+    """JSON data with every text in it masked, keys of maps included."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, (list, tuple)):
+        return [masked_data(each) for each in value]
+    if isinstance(value, dict):
+        return {masked_data(name): masked_data(each) for name, each in value.items()}
+    return value
 
 
 def without_password(address: str) -> str:

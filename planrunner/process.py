@@ -27,6 +27,14 @@ def share_process() -> None:
     """From here on this process acts on many runs, for a door such as a service: none of them changes what belongs to
     the whole process, and what the command line left aside to start quickly, collecting garbage, goes on."""
     _own.clear()
+    collect_rarely()
+
+
+def collect_rarely() -> None:
+    """Collect garbage again, but seldom: what is there stays, and what runs are made of holds no cycles. Looking for
+    some would cost a tenth of a run, and two thirds of folding a long history."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 

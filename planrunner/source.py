@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple
 
 Notation = Literal["yaml", "json", "text"]
 
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters of a plan; what decodes a file holds the same number of bytes against a file."""
+
 
 class Span(NamedTuple):
     """A half-open range of characters, as offsets into ``Source.text``."""

@@ -3,6 +3,7 @@ secret in it that must not be found in anything a run kept or showed."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -152,6 +153,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         found += told_in(folder)
     found += [f"printed by the test: {key}" for _, key, text in item._report_sections if is_told(text.encode())]
     _refuse_leaks(found)
+
+
+_OFTEN = gc.get_threshold()
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """Garbage is collected as before: a command that runs in this process switches that off or makes it rare, and files that
+    nothing refers to any more would stay open."""
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*_OFTEN)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,7 +41,7 @@ class Answer(NamedTuple):
 class Served:
     """A running service. ``project`` is the name of its first project in addresses."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, process: commands.Started, address: str, folder: Path, environment: dict[str, str]) -> None:
         self.process = process
         self.address = address
         self.folder = folder
@@ -121,12 +119,9 @@ def serving(folder: Path, *words: str, **variables: str) -> Iterator[Served]:
     skipped where the extra is not installed."""
     pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
     home = folder.parent / "data"
-    path = os.pathsep.join(filter(None, (str(commands.ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "PYTHONPATH": path, "XDG_DATA_HOME": str(home), **variables}
-    command = [sys.executable, "-m", "planrunner", "serve", "--port", "0", *words]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "XDG_DATA_HOME": str(home), **variables}
+    process = commands.start("serve", "--port", "0", *words, folder=folder, env=environment)
     try:
-        assert process.stderr is not None
         line = process.stderr.readline()
         found = re.search(r"serves (http://\S+)", line)
         assert found, line + process.stderr.read()
@@ -135,7 +130,7 @@ def serving(folder: Path, *words: str, **variables: str) -> Iterator[Served]:
         stopped(process)
 
 
-def stopped(process: subprocess.Popen[str]) -> int:
+def stopped(process: commands.Started) -> int:
     """Stop a service as people do; its exit code."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 ROOMS = (
     "agents/",
     "app/checkpoints/test_checkpoint_command.py",
@@ -29,11 +31,14 @@ ROOMS = (
     "app/rollback/test_rollback_standard.py",
     "app/trust/",
     "capabilities/conformance/",
-    "capabilities/test_containers_clusters.py",
-    "capabilities/test_containers_images.py",
+    "capabilities/kubectl/test_objects.py",
+    "capabilities/docker/test_images.py",
     "capabilities/test_dask_cluster.py",
     "capabilities/test_files_kills.py",
     "capabilities/test_files_races.py",
+    "capabilities/git/",
+    "capabilities/http/",
+    "capabilities/llm/",
     "capabilities/test_git_",
     "capabilities/test_http_",
     "capabilities/test_llm_",
@@ -42,7 +47,7 @@ ROOMS = (
     "capabilities/test_python_versions.py",
     "capabilities/test_research_web.py",
     "capabilities/test_sql_postgresql.py",
-    "capabilities/test_validate_",
+    "capabilities/validate/",
     "cli/",
     "crash/",
     "docs/test_docs_commands.py",
@@ -58,13 +63,13 @@ ROOMS = (
     "mcpserver/test_mcp_http.py",
     "packaging/",
     "playbooks/",
-    "plan/test_expr_evaluate.py::test_whatever_the_tree_and_the_values_the_only_exception_is_ours",
-    "plan/test_plan_schema.py::test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with",
+    "plan/expressions/test_evaluate.py::test_whatever_the_tree_and_the_values_the_only_exception_is_ours",
+    "plan/test_schema.py::test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with",
     "plugins/test_plugins_command.py",
     "plugins/test_plugins_example.py",
     "plugins/test_plugins_faults.py",
     "plugins/test_plugins_hanging.py",
-    "plugins/test_plugins_observers.py",
+    "plugins/test_observers.py",
     "plugins/test_plugins_projectfiles.py",
     "plugins/test_plugins_streams.py",
     "safety/sandbox/",
@@ -86,7 +91,7 @@ ROOMS = (
     "service/test_schemathesis.py",
     "service/test_streams.py::test_a_stream_ends_",
     "shell/test_shell_lines.py",
-    "shell/test_shell_terminal.py",
+    "shell/test_terminal.py",
     "service/test_compare_chromium.py",
     "service/test_attacks.py",
     "service/test_races.py",
@@ -108,7 +113,7 @@ SAMPLES = (
     "agents/test_protocols.py::test_a_reply_that_only_thinks_is_not_an_answer",
     "agents/test_protocols.py::test_ids_of_calls_that_are_missing_or_doubled_do_no_harm",
     "app/checkpoints/test_checkpoint_command.py::test_everything_is_as_it_was_after_files_are_put_back",
-    "app/drafts/test_drafts_known_goals.py::test_a_known_goal_becomes_a_plan_that_runs_after_consent[check]",
+    "app/drafts/test_goals.py::test_a_known_goal_becomes_a_plan_that_runs_after_consent[check]",
     "app/drafts/test_run_proposals.py::test_the_run_pauses_with_the_plan_and_a_person_accepts_it",
     "app/proof/test_evaluations.py::test_plans_run_in_copies_and_the_project_stays_as_it_is",
     "capabilities/test_memory_runs.py::test_a_later_run_recalls_what_an_earlier_one_put",
@@ -124,10 +129,10 @@ SAMPLES = (
     "capabilities/conformance/test_conformance.py::test_whoever_is_exempt_from_a_check_says_why",
     "cli/test_app_authoring.py",
     "cli/test_cli_documents.py",
-    "cli/test_cli_revise.py::test_a_plan_with_a_failing_task_is_mended_and_finished_and_nothing_runs_twice",
-    "cli/test_cli_runs.py::test_a_killed_run_is_shown_as_cut_off_and_its_doubt_is_settled_by_hand",
-    "cli/test_cli_runs.py::test_a_run_that_completes_gives_0_and_one_json_object",
-    "cli/test_cli_runs.py::test_a_run_that_fails_gives_1_and_ends_with_the_failure",
+    "cli/test_revise.py::test_a_plan_with_a_failing_task_is_mended_and_finished_and_nothing_runs_twice",
+    "cli/test_runs.py::test_a_killed_run_is_shown_as_cut_off_and_its_doubt_is_settled_by_hand",
+    "cli/test_runs.py::test_a_run_that_completes_gives_0_and_one_json_object",
+    "cli/test_runs.py::test_a_run_that_fails_gives_1_and_ends_with_the_failure",
     "cli/test_hostile_values.py",
     "crash/test_kill_everywhere.py::test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened[0]",
     "crash/test_overtaken.py",
@@ -144,16 +149,16 @@ SAMPLES = (
     "e2e/test_plan_files.py::test_an_edit_is_taken_back_when_the_check_fails",
     "e2e/test_plan_git.py::test_a_feature_whose_tests_fail_is_taken_back_byte_for_byte",
     "e2e/test_plan_python.py",
-    "engine/test_engine_clocks.py",
-    "engine/test_engine_live.py::TestStopping::test_the_first_signal_asks_and_the_second_kills",
-    "engine/test_engine_processes.py::test_what_an_earlier_runner_left_behind_is_ended_before_the_run_goes_on",
+    "engine/test_poller.py",
+    "engine/test_live.py::TestStopping::test_the_first_signal_asks_and_the_second_kills",
+    "engine/test_processes.py::test_what_an_earlier_runner_left_behind_is_ended_before_the_run_goes_on",
     "engine/test_engine_requests.py",
     "engine/test_engine_usage.py",
     "engine/test_many_looks.py",
     "fuzz/test_lint_any_bytes.py::test_a_plan_that_once_broke_a_promise_keeps_it",
     "fuzz/test_lint_bounds.py::test_too_many_tasks_are_refused_before_one_is_looked_at",
     "journal/test_journal_kill.py::test_a_stale_holder_is_refused_and_cannot_damage_the_run",
-    "safety/sandbox/test_sandbox_choice.py",
+    "safety/sandbox/test_confinement.py",
     "safety/sandbox/test_sandbox_escapes.py::test_what_a_task_writes_below_the_working_directory_stays",
     "security/test_file_scopes.py",
     "security/test_hostile_agents.py::test_what_a_reply_wants_is_refused",
@@ -197,6 +202,10 @@ LONG = (
     "crash/test_kill_everywhere.py",
     "features/test_real_pairs.py",
     "e2e/test_printed_plans.py",
+    "engine/test_background.py",
+    "playbooks/test_release.py",
+    "playbooks/test_feature.py",
+    "features/test_pairs_commanded.py",
     "simulation/test_nested_simulation.py",
     "fuzz/test_lint_any_bytes.py",
     "fuzz/test_lint_bounds.py",
@@ -211,9 +220,20 @@ LONG = (
 def is_slow(name: str) -> bool:
     """Whether a test is left out: of the beginnings that fit ``name``, its node id below ``tests``, the longest decides."""
     room, sample = (
-        max((len(start) for start in table if name.startswith(start)), default=0) for table in (ROOMS, SAMPLES)
+        max((len(start) for start in starts if name.startswith(start)), default=0)
+        for starts in _starts(name.partition("::")[0])
     )
     return room > sample
+
+
+@cache
+def _starts(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The beginnings, of rooms and of samples, that may fit a test of this file."""
+    rooms, samples = (
+        tuple(start for start in table if path.startswith(start) or start.startswith(path))
+        for table in (ROOMS, SAMPLES)
+    )
+    return rooms, samples
 
 
 def has_samples(path: str) -> bool:

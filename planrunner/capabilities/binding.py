@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import _collections_abc as _abc  # what `collections.abc` is, without the package around it
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from planrunner.capabilities.annotations import fitted, held
 from planrunner.capabilities.contract import Context, Declaration, Failure, Json, Pause, Spawn, declaration_of
-from planrunner.capabilities.faults import interrupts, said, traceback_of
-from planrunner.capabilities.preconditions import require_for
 from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
+from planrunner.later import Later
 from planrunner.machine.events import Outcome
 from planrunner.process import plugin_code
+from planrunner.records import Struct
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.annotations import fitted, held
+    from planrunner.capabilities.faults import interrupts, said, traceback_of
+    from planrunner.capabilities.preconditions import require_for
+else:
+    fitted = Later("planrunner.capabilities.annotations:fitted")
+    held = Later("planrunner.capabilities.annotations:held")
+    interrupts = Later("planrunner.capabilities.faults:interrupts")
+    said = Later("planrunner.capabilities.faults:said")
+    traceback_of = Later("planrunner.capabilities.faults:traceback_of")
+    require_for = Later("planrunner.capabilities.preconditions:require_for")
+
 
 _OWN = "planrunner.capabilities."
 """Modules of capabilities that look at what they are given themselves, with words of their own."""
@@ -22,7 +34,7 @@ Result = Outcome | Spawn | Pause | StorageFailed
 """What a call came to; storage that failed while the capability kept something is the engine's to deal with."""
 
 
-class Binding(NamedTuple):
+class Binding(Struct):
     """A function ready to be called; ``renamed`` maps inputs named like Python keywords to their parameters, ``typed``
     is the function of a plugin whose annotations the inputs are to fit."""
 

@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Failure
-from planrunner.extras import needed
 from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
+from planrunner.later import Later
 from planrunner.plan.model import Capability, Field
 from planrunner.process import plugin_code
+from planrunner.records import defaults
+
+if TYPE_CHECKING:
+    from planrunner.extras import needed
+else:
+    needed = Later("planrunner.extras:needed")
+
 
 _MODULES = {
     "agent.ask": "ask",
@@ -143,15 +150,16 @@ def description_of(name: str) -> Capability:
 
 def published(family: str, capabilities: list[Capability]) -> str:
     """The text of the file of a family; what is as by default is left out."""
-    rows = [_sparse(capability, Capability._field_defaults) for capability in sorted(capabilities)]
+    rows = [_sparse(capability) for capability in sorted(capabilities, key=lambda one: one.name)]
     title = "What `planrunner` can call"
     whole = {"title": title, "family": family, "format": 1, "capabilities": rows}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _sparse(record: Capability | Field, defaults: dict[str, Json]) -> dict[str, Json]:
-    data = {key: value for key, value in record._asdict().items() if key not in defaults or value != defaults[key]}
+def _sparse(record: Capability | Field) -> dict[str, Json]:
+    usual = defaults(record)
+    data = {key: value for key, value in record._asdict().items() if key not in usual or value != usual[key]}
     for key in ("inputs", "outputs"):
         if key in data:
-            data[key] = [_sparse(field, Field._field_defaults) for field in data[key]]
+            data[key] = [_sparse(field) for field in data[key]]
     return data

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeVar
 
 from planrunner.failures import Failure as Failure
 from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown
+from planrunner.later import Later
 from planrunner.machine.events import ENDED, Outcome
-from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Task
-from planrunner.plan.tasks import declared_secrets
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.knowledge.memory.layers import Layer, Part
+    from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
     from planrunner.plan.load import Loaded
     from planrunner.plan.model import Capability, EffectClass
     from planrunner.plan.rights import Level
+    from planrunner.plan.tasks import declared_secrets
+else:
+    amount = Later("planrunner.plan.expressions.quantities:amount")
+    parse_duration = Later("planrunner.plan.expressions.quantities:parse_duration")
+    parse_money = Later("planrunner.plan.expressions.quantities:parse_money")
+    parse_percent = Later("planrunner.plan.expressions.quantities:parse_percent")
+    parse_size = Later("planrunner.plan.expressions.quantities:parse_size")
+    declared_secrets = Later("planrunner.plan.tasks:declared_secrets")
 
 Json = Any
 
@@ -45,7 +54,7 @@ BY_MODEL = "what a model chose"
 """What a call is said to run whose command or code a model chose."""
 
 
-class Call(NamedTuple):
+class Call(Struct):
     """One attempt of one task, with every template rendered.
 
     ``script`` and ``values`` belong to tasks with ``run`` (see ``plan/shell/quoting.py``); ``directory`` is the working
@@ -190,7 +199,7 @@ class Enclosed(Protocol):
 Kept = TypeVar("Kept", bound=Lasting)
 
 
-class Context(NamedTuple):
+class Context(Struct):
     """Handed to a capability function whose first parameter is named ``context``."""
 
     call: Call
@@ -330,7 +339,7 @@ class Context(NamedTuple):
         self.log.spend({what: more for what, more in given.items() if more is not None})
 
 
-class Preview(NamedTuple):
+class Preview(Struct):
     """What an attempt would do: in a line, as a unified diff, and as the exact calls in their order."""
 
     summary: str
@@ -346,7 +355,7 @@ def basic_environment(whole: Mapping[str, str]) -> dict[str, str]:
     return {name: whole[name] for name in _INHERITED if name in whole}
 
 
-class Spawn(NamedTuple):
+class Spawn(Struct):
     """Returned by a capability that is a process: the engine starts it, streams its output, and kills its group at the
     timeout. ``finish`` turns exit code and tails into the outcome; None means: zero is success, else a logic failure.
     ``env`` is laid over the environment the run gives its processes; an empty ``directory`` means that of the run."""
@@ -364,7 +373,7 @@ class Spawn(NamedTuple):
     """The code that it runs, where that was made while the run went on and no person saw it."""
 
 
-class Exit(NamedTuple):
+class Exit(Struct):
     """How a process ended. ``code`` is the exit code or minus the signal number; the tails are bounded text."""
 
     code: int
@@ -377,7 +386,7 @@ class Exit(NamedTuple):
     """Bytes of standard output before the tail, which are not kept."""
 
 
-class Pause(NamedTuple):
+class Pause(Struct):
     """Returned by a capability that lets time pass: the engine ends the attempt with ``outcome`` after ``seconds``."""
 
     seconds: float
@@ -416,7 +425,7 @@ BESIDE = ("preview", "capture", "undo", "probe")
 """What a declaration may name beside the capability: functions that are called by themselves."""
 
 
-class Declaration(NamedTuple):
+class Declaration(Struct):
     """What the decorator was told. ``process`` functions return a ``Spawn`` at once and are called without a thread;
     ``probe`` takes the same inputs and says whether an earlier attempt took effect (True, False, None: cannot tell)."""
 

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import (
     OUTPUT_LIMIT,
@@ -22,11 +22,18 @@ from planrunner.capabilities.contract import (
     seconds,
 )
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
+from planrunner.later import Later
 from planrunner.machine.events import Outcome
-from planrunner.plan.expressions.evaluate import truth
-from planrunner.plan.expressions.values import Names
 from planrunner.plan.model import Task
 from planrunner.plan.tasks import reads_exit_code
+
+if TYPE_CHECKING:
+    from planrunner.plan.expressions.evaluate import truth
+    from planrunner.plan.expressions.values import Names
+else:
+    truth = Later("planrunner.plan.expressions.evaluate:truth")
+    Names = Later("planrunner.plan.expressions.values:Names")
+
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 """Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""

@@ -8,15 +8,22 @@ import stat
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json, money, percent, seconds, size
 from planrunner.fileio import open_told
 from planrunner.jsontext import shown
+from planrunner.later import Later
 from planrunner.machine.ledger import SPENDABLE, units
 from planrunner.plan.agents import REFLECTION
-from planrunner.plan.model import Output
-from planrunner.plan.nearest import meant, nearest
+from planrunner.records import Struct
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import Output
+    from planrunner.plan.nearest import meant, nearest
+else:
+    meant = Later("planrunner.plan.nearest:meant")
+    nearest = Later("planrunner.plan.nearest:nearest")
 
 
 def read_output_file(path: str) -> dict[str, Json]:
@@ -291,7 +298,7 @@ def budget_key(context: Context, what: str, more: str) -> str:
     return f"`budgets: {{{what}: {more}}}` of the task"
 
 
-class Usage(NamedTuple):
+class Usage(Struct):
     """What an attempt told that it used, and what is wrong with the rest of what it told; empty where nothing is."""
 
     amounts: dict[str, Json]

@@ -19,18 +19,30 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.llm import models
-from planrunner.capabilities.mcp import servers
-from planrunner.capabilities.sql import databases
-from planrunner.extras import installing
-from planrunner.knowledge.vectors import HASH
-from planrunner.plan.templates import holds_template
+from planrunner.later import Later, load
+from planrunner.plan.templated import holds_template
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.llm.models import Model, first_of, missing_key
+    from planrunner.capabilities.mcp.servers import entry as server_entry
+    from planrunner.capabilities.sql.databases import entry as database_entry
+    from planrunner.capabilities.sql.databases import missing_address
+    from planrunner.extras import installing
+else:
+    first_of = Later("planrunner.capabilities.llm.models:first_of")
+    missing_key = Later("planrunner.capabilities.llm.models:missing_key")
+    server_entry = Later("planrunner.capabilities.mcp.servers:entry")
+    database_entry = Later("planrunner.capabilities.sql.databases:entry")
+    missing_address = Later("planrunner.capabilities.sql.databases:missing_address")
+    installing = Later("planrunner.extras:installing")
+
 
 Json = Any
 
+_HASH = "planrunner.knowledge.vectors:HASH"
 _WORDS = {"program": (1, 2), "package": (1, 2), "variable": (1, 1), "model": (1, 2), "database": (1, 1)}
 _WORDS |= {"server": (1, 1), "forge": (0, 0)}
 """The kinds, and how many words follow: at least, at most."""
@@ -51,7 +63,7 @@ class Ground(NamedTuple):
     environment: Mapping[str, str]
     credential: Callable[[str], str]
     reach: Callable[[str], None] = _pass
-    afford: Callable[[models.Model], None] = _pass
+    afford: Callable[[Model], None] = _pass
     offers: Callable[[str], object] = _pass
     own: Collection[str] = ()
 
@@ -140,13 +152,13 @@ def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None
     section = ground.settings("models")
     given = inputs.get(words[0]) or _usual(words[1:], section)
     for name in given if isinstance(given, (list, tuple)) else (given,):
-        if not isinstance(name, str) or name == HASH:
+        if not isinstance(name, str) or name == load(_HASH):
             continue
-        model = models.first_of(section, name)
+        model = first_of(section, name)
         if model.credential:
             if why := ground.credential(model.credential):
                 raise Unmet(why, rule="models.key")
-        elif why := models.missing_key(model, ground.environment):
+        elif why := missing_key(model, ground.environment):
             raise Unmet(why, rule="models.key", lasting=not model.key_file)
         ground.reach(model.base_url)
         ground.afford(model)
@@ -163,8 +175,8 @@ def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> N
     name = inputs.get(words[0])
     if not isinstance(name, str) or "://" in name:
         return
-    settings = databases.entry(ground.settings("sql"), name)
-    if why := databases.missing_address(name, settings, ground.environment):
+    settings = database_entry(ground.settings("sql"), name)
+    if why := missing_address(name, settings, ground.environment):
         raise Unmet(why, lasting=True)
 
 
@@ -180,7 +192,7 @@ def _server(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> Non
 
 def _one_server(name: str, ground: Ground) -> None:
     try:
-        server = servers.entry(ground.settings("tools"), name)
+        server = server_entry(ground.settings("tools"), name)
     except Failure as failure:
         raise Unmet(str(failure), lasting=True) from None
     if server.url:

@@ -6,6 +6,7 @@ A capability that is one program and nothing else returns a ``Spawn`` instead.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import signal
@@ -22,6 +23,8 @@ _TICK = 0.1
 _GRACE = 0.5
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
+_HELD = ("sh", "-c", 'read -r go && exec "$@" </dev/null', "sh")
+"""Runs the program that follows once a line comes, and nothing where its standard input ends without one."""
 _DRAIN = 0.3
 """Seconds for what is in the pipes once the program has ended: a process that inherited them may go on writing."""
 
@@ -67,7 +70,8 @@ class Program(NamedTuple):
     made: str = ""
     """The code that it runs, where that was made while the run went on and no person saw it: it is shut in."""
     begun: Callable[[int], None] | None = None
-    """Told the process, which leads a group of its own, as soon as there is one."""
+    """Told the process, which leads a group of its own, before it does anything: the program, which has no standard
+    input then, begins when this has returned, and never where it does not."""
 
 
 def run_program(
@@ -96,10 +100,14 @@ def run(context: Context, program: Program) -> Ended:
     whole = {**context.environment(), **program.env}
     environment = {name: value for name, value in whole.items() if value is not None}
     folder = os.path.join(context.call.directory, program.cwd)
-    shut = None if program.own else context.enclosed(program.arguments, environment, folder, program.made)
+    arguments = program.arguments
+    if program.begun is not None:  # a shell waits in its place, for the line that is written once that has returned
+        _require_there(context, arguments[0], folder)
+        arguments, program = (*_HELD, *arguments), program._replace(stdin=b"\n")
+    shut = None if program.own else context.enclosed(arguments, environment, folder, program.made)
     try:
         process = subprocess.Popen(
-            list(program.arguments if shut is None else shut.arguments),
+            list(arguments if shut is None else shut.arguments),
             cwd=folder if shut is None else shut.directory,
             env=environment if shut is None else shut.env,
             stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
@@ -127,6 +135,13 @@ def run(context: Context, program: Program) -> Ended:
         watch.close()
         if shut is not None:
             shut.over()
+
+
+def _require_there(context: Context, name: str, folder: str) -> None:
+    """Raises Failure for a program that does not exist in a folder that does."""
+    there = _is_program(os.path.join(folder, name)) if "/" in name else on_path(context, name)
+    if os.path.isdir(folder) and not there:
+        raise Failure(f"`{name}` cannot be started: {os.strerror(errno.ENOENT)}", "logic")
 
 
 class _Watch:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Json, Pause, Preview
-from planrunner.capabilities.preconditions import misdeclared
+from planrunner.later import Later, load
 from planrunner.machine.events import Outcome
-from planrunner.plan.model import Capability
-from planrunner.plan.taint.traits import DIGEST, USES
+from planrunner.records import fields
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.preconditions import misdeclared
+    from planrunner.plan.model import Capability
+else:
+    misdeclared = Later("planrunner.capabilities.preconditions:misdeclared")
+
 
 EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
 """The effect classes that a capability may have."""
@@ -32,6 +38,8 @@ _SHOWN = 3
 def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
     """Why a value cannot be kept as JSON data, or an empty string; ``halves`` allows text with lone surrogates, which
     stand for the bytes of a name that is not UTF-8."""
+    if type(value) is dict and all(map(_plain, value, value.values())):
+        return ""
     around: list[tuple[int, str]] = []
     levels: list[Iterator[tuple[str, Any]]] = [iter(((where, value),))]
     count = 0
@@ -52,6 +60,13 @@ def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
         if why:
             return f"{_way([part for _, part in around], name)} {why}"
     return ""
+
+
+def _plain(key: Any, item: Any) -> bool:
+    """Whether a member is surely JSON data."""
+    if type(key) is not str or not key.isascii():
+        return False
+    return item is None or item is True or item is False or (type(item) is str and item.isascii())
 
 
 def _way(steps: list[str], last: str) -> str:
@@ -184,7 +199,8 @@ _RETRY: Mapping[str, Any] = {"attempts": (int,), "delay": (int, float), "max_del
 
 
 def _odd(outcome: Outcome) -> str:
-    for (name, kind), value in zip(_PARTS, outcome, strict=True):
+    for name, kind in _PARTS:
+        value = getattr(outcome, name)
         if not isinstance(value, kind):
             return f"`{name}` is a {type(value).__name__}"
     if outcome.duration - outcome.duration != 0:
@@ -223,7 +239,7 @@ def no_process(name: str, given: Any) -> str:
 
 def no_preview(name: str, given: dict[str, Json]) -> str:
     """What is wrong with the outputs of a preview that are not the texts of a Preview, or an empty string."""
-    fits = given.keys() == set(Preview._fields) and isinstance(given["calls"], (list, tuple))
+    fits = given.keys() == set(fields(Preview)) and isinstance(given["calls"], (list, tuple))
     if fits and all(isinstance(text, str) for text in (given["summary"], given["diff"], *given["calls"])):
         return ""
     return f"the preview of `{name}` is not a Preview of texts"
@@ -246,8 +262,9 @@ def misdescribed(description: Any) -> str:
 def _misused(description: Capability) -> Iterator[str]:
     """What is declared of untrusted text and cannot be followed."""
     for field in description.inputs:
-        if field.use and field.use not in (*USES, DIGEST):
-            yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join((*USES, DIGEST))}"
+        uses = (*load("planrunner.plan.taint.traits:USES"), load("planrunner.plan.taint.traits:DIGEST"))
+        if field.use and field.use not in uses:
+            yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join(uses)}"
     shaped = description.shaped
     if not isinstance(shaped, dict) or not all(isinstance(word, str) for pair in shaped.items() for word in pair):
         yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"

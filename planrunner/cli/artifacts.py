@@ -23,7 +23,7 @@ from planrunner.app.history.artifacts import (
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Duration, json_option
 from planrunner.cli.output import byte_writer, print_document
-from planrunner.cli.settings import output
+from planrunner.cli.settings import emit, output
 from planrunner.errors import FAILED
 from planrunner.knowledge.archives import unpack
 from planrunner.views.artifacts import checked, details, rows
@@ -82,11 +82,7 @@ def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
     settings = given_settings(ctx)
     origin = shown(ref, settings.state)
     data = origin_object(origin)
-    if as_json:
-        print_document(document_of(data))
-    else:
-        output(settings).write("\n".join(details(data)) + "\n")
-    return 0
+    return emit(settings, document_of(data) if as_json else details(data))
 
 
 @artifacts_command.command("get")
@@ -138,10 +134,7 @@ def verify_artifacts(ctx: click.Context, /, as_json: bool) -> int:
     """Compare the content of all artifacts with their digests; exit code 1 where one is damaged or lost."""
     settings = given_settings(ctx)
     report = verified(settings.state)
-    if as_json:
-        print_document(document_of(report))
-    else:
-        output(settings).write("\n".join(checked(*report)) + "\n")
+    emit(settings, document_of(report) if as_json else checked(*report))
     return FAILED if report.damaged or report.lost else 0
 
 
@@ -160,8 +153,4 @@ def collect_artifacts(ctx: click.Context, /, dry_run: bool, older_than: float, a
     """Remove content that nothing refers to."""
     settings = given_settings(ctx)
     report = {**collected(settings.state, older_than, dry_run)._asdict(), "dry_run": dry_run}
-    if as_json:
-        print_document(document_of(report))
-    else:
-        output(settings).write("\n".join(lines(report)) + "\n")
-    return 0
+    return emit(settings, document_of(report) if as_json else lines(report))

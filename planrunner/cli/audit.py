@@ -17,7 +17,7 @@ from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import output
+from planrunner.cli.settings import emit, output
 from planrunner.errors import MISMATCH, OK, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.proof import Verdict
@@ -57,10 +57,12 @@ def verify_journal(ctx: click.Context, /, run: str | None, heads: Sequence[str],
         verdict, accepted = verify_export(path, proof.anchors_of(heads)), list[dict[str, Any]]()
     else:
         verdict, accepted = proof.verify(run, settings.state, heads), proof.accepted(settings.state)
-    if as_json:
-        print_document(proof.verdict_document(verdict, accepted))
-    else:
-        output(settings).write("\n".join([*_text(verdict, journal=not path), *map(_accepted, accepted)]) + "\n")
+    emit(
+        settings,
+        proof.verdict_document(verdict, accepted)
+        if as_json
+        else [*_text(verdict, journal=not path), *map(_accepted, accepted)],
+    )
     return MISMATCH if verdict.breaks else OK
 
 

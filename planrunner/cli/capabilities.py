@@ -7,8 +7,15 @@ from typing import Any
 
 import click
 
-from planrunner.app.plans.lint import capability, catalogue, schema_for
-from planrunner.app.plans.reference import capability_object, example_tasks, explain_rule, rule_objects
+from planrunner.app.plans.reference import (
+    capability,
+    capability_object,
+    catalogue,
+    example_tasks,
+    explain_rule,
+    rule_objects,
+    schema_for,
+)
 from planrunner.capabilities.preconditions import described
 from planrunner.cli.completion import completes
 from planrunner.cli.group import given_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -30,6 +30,7 @@ from planrunner.cli.revise import revised_first
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.escapes import harmless
+from planrunner.records import Struct
 from planrunner.views.checkpoint import columns, lines
 from planrunner.views.documents import document_of
 from planrunner.views.terminal import Terminal, plural, table
@@ -38,7 +39,7 @@ SHOWN = 20
 """Paths of one kind that are listed; the rest is counted."""
 
 
-class Restoration(NamedTuple):
+class Restoration(Struct):
     """How files are restored: ``yes`` does not prompt, ``whole`` folds no list, ``refused`` says what did not happen
     without consent, ``ended`` accepts a checkpoint that the run ended with."""
 

@@ -8,16 +8,31 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from planrunner.app.history.show import RunQuery, look, recent_runs
-from planrunner.app.people.gates import waiting
-from planrunner.app.plans.files import project_plans
 from planrunner.cli.group import COMPLETE, planrunner
-from planrunner.machine.windows import windows
-from planrunner.plan.names import plan_name
+from planrunner.later import Later
+
+if TYPE_CHECKING:
+    from planrunner.app.follow.summaries import recent
+    from planrunner.app.history.show import look
+    from planrunner.app.people.gates import waiting
+    from planrunner.app.plans.files import project_plans
+    from planrunner.machine.questions import limits_of
+    from planrunner.machine.windows import windows
+    from planrunner.plan.names import plan_name
+else:
+    look = Later("planrunner.app.history.show:look")
+    waiting = Later("planrunner.app.people.gates:waiting")
+    project_plans = Later("planrunner.app.plans.files:project_plans")
+    windows = Later("planrunner.machine.windows:windows")
+    plan_name = Later("planrunner.plan.names:plan_name")
+    recent = Later("planrunner.app.follow.summaries:recent")
+    limits_of = Later("planrunner.machine.questions:limits_of")
+
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Candidates = Callable[[click.Context, str], Iterable[tuple[str, str]]]
@@ -76,7 +91,7 @@ def _plans(ctx: click.Context, _: str) -> list[tuple[str, str]]:
 
 
 def _runs(ctx: click.Context, _: str) -> list[tuple[str, str]]:
-    rows = recent_runs(_state(ctx), RunQuery(limit=30))
+    rows = recent(_state(ctx), limit=30)
     plans = [(plan, "the newest run of this plan") for plan in dict.fromkeys(row.plan_id for row in rows)]
     return [("last", "the newest run"), *plans, *((row.run, row.plan_id) for row in rows)]
 
@@ -105,10 +120,10 @@ def _runs_and_tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
 
 def _gates(ctx: click.Context, _: str) -> list[tuple[str, str]]:
     (run,) = waiting(ctx.params["run"], _state(ctx))
-    gates = [(run.state.specs[number].id, run.state.tasks[number].detail) for number in run.gates]
-    opened = windows(run.state, run.gates).values()
+    gates = [(each.name, run.state.tasks[each.task].detail) for each in run.questions if each.kind == "gate"]
+    opened = windows(run.state, [run.state.index[name] for name, _ in gates]).values()
     named = [(window.name, f"a window of {len(window.waiting)} gates") for window in opened if not window.coming]
-    return [*gates, *named, *((asked.name, asked.ask) for asked in run.budgets)]
+    return [*gates, *named, *((limit.name, limit.ask) for limit in limits_of(run.questions))]
 
 
 PLAN = completes(_plans)

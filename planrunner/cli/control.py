@@ -13,9 +13,8 @@ from planrunner.cli.completion import RUN
 from planrunner.cli.gates import amounts
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
-from planrunner.cli.output import print_document
 from planrunner.cli.runner import report_steered, say, watch
-from planrunner.cli.settings import Settings, output
+from planrunner.cli.settings import Settings, emit
 from planrunner.errors import RunHeld, UsageError
 from planrunner.views.budget import budget_document, budget_table
 
@@ -113,8 +112,6 @@ def budget_command(
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
         return report_steered(steer(run, "budget", body, given.state, tell=say), as_json)
     looked = look(run, given.state)
-    if as_json:
-        print_document(budget_document(looked.state, time.time()))
-        return 0
-    output(given).write("\n".join(budget_table(looked.state, time.time())) + "\n")
-    return 0
+    return emit(
+        given, budget_document(looked.state, time.time()) if as_json else budget_table(looked.state, time.time())
+    )

@@ -7,7 +7,7 @@ import sys
 import click
 
 from planrunner.app.history.show import look
-from planrunner.app.plans.lint import convert_text, draw_graph, load_plan
+from planrunner.app.plans.lint import convert_text, load_plan
 from planrunner.app.plans.path import read_regular
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import PlanPath
@@ -15,7 +15,7 @@ from planrunner.cli.settings import output
 from planrunner.errors import NextStep, UsageError
 from planrunner.plan.files import decode
 from planrunner.source import Notation
-from planrunner.views.graph import render_text
+from planrunner.views.graph import draw_graph, render_text
 from planrunner.views.status import run_statuses
 
 _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json"}

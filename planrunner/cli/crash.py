@@ -22,22 +22,18 @@ _KEPT = 50
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
     """Write the report, for its user alone, and give its path, empty where no place can be written to."""
-    name = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.txt"
+    begin = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-"
     for folder in (*_log_folders(arguments), os.path.join(cache_folder(), "crashes"), tempfile.gettempdir()):
-        path = os.path.join(folder, name)
         try:
             os.makedirs(folder, exist_ok=True)
-            with open(path, "x", encoding="utf-8", opener=_private) as file:
+            handle, path = tempfile.mkstemp(".txt", begin, folder)
+            with open(handle, "w", encoding="utf-8") as file:
                 file.write(_report(error, arguments))
             _drop_old(folder)
         except OSError:
             continue
         return path
     return ""
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _drop_old(folder: str) -> None:

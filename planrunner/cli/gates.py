@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from planrunner.app.people.gates import Voted, vote, vote_document, waiting, waiting_document
+from planrunner.app.people.gates import Voted, decide, vote_document, waiting, waiting_document
 from planrunner.app.people.questions import project_questions
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
@@ -28,14 +28,8 @@ from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.views.gates import (
-    budget_gate_lines,
-    decided_lines,
-    doubt_lines,
-    project_lines,
-    waiting_lines,
-    watchdog_lines,
-)
+from planrunner.machine.requests import Vote
+from planrunner.views.gates import decided_lines, project_lines, waiting_lines
 
 Json = Any
 
@@ -63,19 +57,13 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
         return 0
     screen = output(given)
     lines: list[str] = []
-    for one in sorted(runs, key=lambda one: not one.doubts):
+    for one in sorted(runs, key=lambda one: all(question.kind != "doubt" for question in one.questions)):
         if one.asks:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
-            for number in one.doubts:
-                lines += doubt_lines(screen, one.state, number)
-            lines += waiting_lines(screen, one.state, one.gates, time.time(), bool(run))
-            for number in one.watched:
-                lines += watchdog_lines(screen, one.state, number)
-            for asked in one.budgets:
-                lines += budget_gate_lines(screen, one.state, asked)
+            lines += waiting_lines(screen, one.state, one.questions, time.time(), bool(run))
             lines += decided_lines(screen, one.state, one.decided)
-    for fact in of_project:
-        lines += project_lines(screen, fact)
+    for question in of_project:
+        lines += project_lines(screen, question)
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0
 
@@ -101,13 +89,13 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
-    """Vote, tell what became of it, and continue with the run where that is wanted, shown as ``progress`` and
-    ``output`` of the ``body`` say; the exit code of the contract."""
-    progress, shown = body.pop("progress", "auto"), body.pop("output", None)
+def _cast(ctx: click.Context, run: str, gate: str, verdict: Literal["approve", "reject"], said: dict[str, Any]) -> int:
+    """Vote, tell what became of it, and continue with the run where that is wanted; the exit code of the contract."""
+    given = given_settings(ctx)
+    go_on, as_json, progress, shown = (said.pop(name) for name in ("go_on", "as_json", "progress", "output"))
     if not go_on and (progress != "auto" or shown is not None):
         raise click.UsageError("--progress and --output go with --resume")
-    voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
+    voted = decide(run, Vote(gate, verdict, **said), given.state)
     for one in voted:
         report_notices(one.steered)
     refused = [one for one in voted if not one.steered.answer.applied]
@@ -148,7 +136,7 @@ def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
 @click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a budget; may be repeated.")
 @_voting_options
 @click.pass_context
-def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def approve_command(ctx: click.Context, /, run: str, gate: str, **said: Any) -> int:
     """Approve a gate. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
 
     The approval covers only what the gate shows now; with --shown it is refused if that is not what you reviewed. To
@@ -161,7 +149,7 @@ def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_
       planrunner approve last 'deploy[*]/sign' --resume
       planrunner approve last budget --add 'cost=$2' --resume
     """
-    return cast(given_settings(ctx), run, gate, {"verdict": "approve", **body}, go_on=go_on, as_json=as_json)
+    return _cast(ctx, run, gate, "approve", said)
 
 
 @click.command("reject")
@@ -171,7 +159,7 @@ def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_
 @click.option("--rework", is_flag=True, help="Refuse unless the rejection sends the run back to an earlier task.")
 @_voting_options
 @click.pass_context
-def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def reject_command(ctx: click.Context, /, run: str, gate: str, **said: Any) -> int:
     """Reject a gate: one rejection by a person who may decide is enough.
 
     The plan says what follows (`on_reject`): the gate fails, another task runs, or the run goes back to an earlier task
@@ -182,7 +170,7 @@ def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
       planrunner reject last sign-off --reason "the second figure is wrong"
       planrunner reject last sign-off --reason "shorter, please" --rework --resume
     """
-    return cast(given_settings(ctx), run, gate, {"verdict": "reject", **body}, go_on=go_on, as_json=as_json)
+    return _cast(ctx, run, gate, "reject", said)
 
 
 @click.command("answer")
@@ -193,9 +181,7 @@ def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
 @_voting_options
 @click.pass_context
-def answer_command(
-    ctx: click.Context, /, run: str, gate: str, fields: Pairs, go_on: bool, as_json: bool, **body: Any
-) -> int:
+def answer_command(ctx: click.Context, /, run: str, gate: str, fields: Pairs, **said: Any) -> int:
     """Choose an option of a gate, or fill in its form. The values become outputs of the gate.
 
     \b
@@ -203,5 +189,4 @@ def answer_command(
       planrunner answer last way later --reason "after the holidays"
       planrunner answer last limits -f size=50MB -f strict=yes --resume
     """
-    body |= {"verdict": "approve", "fields": dict(fields)}
-    return cast(given_settings(ctx), run, gate, body, go_on=go_on, as_json=as_json)
+    return _cast(ctx, run, gate, "approve", {"fields": dict(fields), **said})

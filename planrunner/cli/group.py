@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem, shell_complete
 
 from planrunner import __version__
 from planrunner.cli.output import print_document
@@ -18,10 +17,22 @@ from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, EXTRAS, GROUPS, MEANT, module_of
 from planrunner.errors import INTERRUPTED, USAGE, NextStep, Unready
 from planrunner.escapes import harmless
-from planrunner.extras import installing
-from planrunner.plan.nearest import nearest
-from planrunner.views.documents import error_document
+from planrunner.frozen import EMPTY
+from planrunner.later import Later
 from planrunner.views.terminal import Terminal, cut, pad, width
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem, shell_complete
+
+    from planrunner.extras import installing
+    from planrunner.plan.nearest import nearest
+    from planrunner.views.documents import error_document
+else:
+    CompletionItem = Later("click.shell_completion:CompletionItem")
+    shell_complete = Later("click.shell_completion:shell_complete")
+    installing = Later("planrunner.extras:installing")
+    nearest = Later("planrunner.plan.nearest:nearest")
+    error_document = Later("planrunner.views.documents:error_document")
 
 
 def write_error(
@@ -102,24 +113,33 @@ class LazyGroup(click.Group):
 
 
 class CommandGroup(click.Group):
-    """A command of commands, listed in the order of its module. Where none is named, ``default`` is called."""
+    """A command of commands, listed in the order of its module. Where none is named, ``default`` is called. ``later``
+    are those that are imported when they are called, each as ``module:function``."""
 
-    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, default: str = "", later: Mapping[str, str] = EMPTY, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.default = default
+        self.later = later
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*self.commands, *self.later]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.later:
+            return super().get_command(ctx, cmd_name)
+        module, _, function = self.later[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), function)
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        word = args[0] if args else ""
-        if word in self.commands or word in ctx.help_option_names or (ctx.resilient_parsing and not args):
+        word, names = args[0] if args else "", self.list_commands(ctx)
+        if word in names or word in ctx.help_option_names or (ctx.resilient_parsing and not args):
             return super().parse_args(ctx, args)
         if self.default and (word[:1] in ("", "-") or self._default_takes_arguments()):
             return super().parse_args(ctx, [self.default, *args])
         if not word:
-            raise click.UsageError(f"`{self.name}` needs a command: {', '.join(self.commands)}", ctx)
-        close = nearest(word, list(self.commands))
+            raise click.UsageError(f"`{self.name}` needs a command: {', '.join(names)}", ctx)
+        close = nearest(word, names)
         raise click.UsageError(f"there is no `{self.name} {word}`{did_you_mean(close)}", ctx)
 
     def _default_takes_arguments(self) -> bool:

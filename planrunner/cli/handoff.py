@@ -11,7 +11,7 @@ from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import output
+from planrunner.cli.settings import emit, output
 from planrunner.errors import OK
 from planrunner.escapes import harmless
 from planrunner.views.artifacts import size_text
@@ -62,11 +62,7 @@ def archive_command(ctx: click.Context, /, run: str, target: str, as_json: bool)
     """
     given = given_settings(ctx)
     made = archive(run, given.state, target)
-    if as_json:
-        print_document(archive_document(made))
-        return OK
-    output(given).write("\n".join(_archived(made)) + "\n")
-    return OK
+    return emit(given, archive_document(made) if as_json else _archived(made))
 
 
 def _archived(made: Archived) -> list[str]:

@@ -10,7 +10,7 @@ from planrunner.app.project import knowledge
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import output
+from planrunner.cli.settings import emit, output
 from planrunner.knowledge.claims import Status, found
 from planrunner.knowledge.notes import FOLDER, Kind
 from planrunner.views.documents import document_of, listing
@@ -66,11 +66,7 @@ def list_notes(
 def show_note(ctx: click.Context, /, id: str, folder: str, as_json: bool) -> int:
     """Show a note, or a claim with the evidence for and against it."""
     note = knowledge.one(folder, id)
-    if as_json:
-        print_document(document_of(note))
-    else:
-        output(given_settings(ctx)).write("\n".join(details(note)) + "\n")
-    return 0
+    return emit(given_settings(ctx), document_of(note) if as_json else details(note))
 
 
 @kb_command.command("export")

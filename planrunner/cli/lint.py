@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -23,11 +23,12 @@ from planrunner.cli.options import PlanPath
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
+from planrunner.records import Struct
 from planrunner.views.findings import render_concise, render_json, render_summary, render_text
 from planrunner.views.terminal import plural
 
 
-class LintOptions(NamedTuple):
+class LintOptions(Struct):
     paths: tuple[str, ...]
     form: str
     fix: bool

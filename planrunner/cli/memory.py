@@ -12,7 +12,7 @@ from planrunner.app.project.memory import Where
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import json_option, options
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import note_stranger, output
+from planrunner.cli.settings import emit, note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.jsontext import read_json, write_json
 from planrunner.knowledge.memory.entries import LAYERS, Picked
@@ -147,11 +147,7 @@ def show_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json) -
     """Show an entry and its source."""
     with memory.opened(_where(ctx, chosen)) as layer:
         data = memory.got(layer, key).as_json()
-    if as_json:
-        print_document(document_of(data))
-    else:
-        output(given_settings(ctx)).write("\n".join(details(data)) + "\n")
-    return 0
+    return emit(given_settings(ctx), document_of(data) if as_json else details(data))
 
 
 @memory_command.command("put")

@@ -7,13 +7,21 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import reduce
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from planrunner.app.plans.path import plan_named
-from planrunner.plan.expressions.quantities import parse_amount, parse_duration
+from planrunner.later import Later
+from planrunner.records import Struct
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from planrunner.plan.expressions.quantities import parse_amount, parse_duration
+else:
+    parse_amount = Later("planrunner.plan.expressions.quantities:parse_amount")
+    parse_duration = Later("planrunner.plan.expressions.quantities:parse_duration")
 
 Command = Callable[..., Any]
 
@@ -105,6 +113,18 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return lambda command: reduce(lambda inner, decorate: decorate(inner), reversed(decorators), command)
 
 
+revised_option = options(
+    click.option(
+        "--plan",
+        "mended",
+        metavar="PLAN",
+        type=PlanPath(),
+        help="Revise the run first: continue with this changed plan.",
+    ),
+    params_option("With --plan: set a parameter."),
+)
+"""The options by which a command revises the run that it continues."""
+
 output_option = click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 progress_option = click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 no_wait_option = click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
@@ -122,7 +142,7 @@ accept_policy_option = click.option("--accept-policy", is_flag=True, help="Apply
 result_option = click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 
 
-class ExecOptions(NamedTuple):
+class ExecOptions(Struct):
     """The options of ``planrunner exec``; of ``params`` with the same name the last counts."""
 
     plan: str
@@ -147,7 +167,7 @@ class ExecOptions(NamedTuple):
     overlap: str | None = None
 
 
-class ResumeOptions(NamedTuple):
+class ResumeOptions(Struct):
     """The options of ``planrunner resume``; ``settle`` pairs a task with retry, completed, failed or rollback."""
 
     run: str

@@ -8,11 +8,16 @@ import os
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from planrunner.errors import UsageError
 from planrunner.escapes import tame
-from planrunner.views.documents import document_text
+from planrunner.later import Later
+
+if TYPE_CHECKING:
+    from planrunner.views.documents import document_text
+else:
+    document_text = Later("planrunner.views.documents:document_text")
 
 
 def open_standard_streams() -> None:

@@ -182,7 +182,7 @@ _SIGNS = {"ok": "completed", "note": "blocked", "problem": "failed"}
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for reports of faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for bug reports.")
 @click.option("--sandbox", is_flag=True, help="Try from inside whether the sandbox of processes holds.")
 @click.pass_context
 def doctor_command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:

@@ -6,59 +6,57 @@ import os
 import select
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from planrunner.app.history.show import look
 from planrunner.app.people.admission import AdmissionRequest, Answer, admit
-from planrunner.app.people.gates import Ballots, barred
-from planrunner.app.runs.doubts import Doubt, open_doubts
+from planrunner.app.people.gates import VoteSender, reason_not_allowed
 from planrunner.app.runs.execute import RunResult, Watch, warn
-from planrunner.cli.options import Pairs, ResumeOptions
-from planrunner.cli.settings import Settings, messages
+from planrunner.cli.options import Pairs
+from planrunner.cli.settings import Settings, may_ask, messages
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import as_text
-from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
-from planrunner.machine.state import GateState, State
-from planrunner.machine.windows import Window, shown, windows
+from planrunner.machine.questions import Question, gate_at, questions, together
+from planrunner.machine.requests import Vote
+from planrunner.machine.state import State
+from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import unsound
-from planrunner.views.gates import (
-    budget_gate_lines,
-    gate_lines,
-    suggestion,
-    waiting_budgets,
-    waiting_gates,
-    window_lines,
-)
+from planrunner.views.gates import question_lines, suggestion
 from planrunner.views.rights import powers_lines
-from planrunner.views.terminal import foreign
+from planrunner.views.status import command_text, doubt_answers
+from planrunner.views.terminal import Terminal, foreign
 
 Json = Any
+Chosen = TypeVar("Chosen")
 
 
 def consent(given: Settings, alone: bool, document: dict[str, Json]) -> Answer:
     """Show a plan and ask about it; with ``alone`` it never asks."""
     show(given, document)
-    if alone or given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if alone or not may_ask(given):
         return "unasked"
-    screen = messages(given)
+    answers: dict[str, Answer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
+    answers |= dict.fromkeys(("", "n", "no"), "no")
+    return _choose(messages(given), "Run it? yes, no, or always exactly this [y/N/a] ", answers, "no")
+
+
+def _choose(screen: Terminal, prompt: str, answers: Mapping[str, Chosen], later: Chosen) -> Chosen:
+    """One of some answers by what is typed for it; ``later`` at the end of the input."""
     while True:
-        screen.write("Run it? yes, no, or always exactly this [y/N/a] ")
-        answer = sys.stdin.readline().strip().lower()
-        if answer in ("y", "yes"):
-            return "once"
-        if answer in ("a", "always"):
-            return "always"
-        if answer in ("", "n", "no"):
-            return "no"
+        screen.write(prompt)
+        line = sys.stdin.readline()
+        word = line.strip().lower()
+        if word in answers or not line:
+            return answers.get(word, later)
 
 
 def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> None:
@@ -87,114 +85,127 @@ def _head(document: dict[str, Json]) -> str:
 _ANSWERS = {"r": "retry", "c": "completed", "f": "failed", "b": "rollback"}
 
 
-def decided(given: Settings, options: ResumeOptions) -> Pairs:
-    """What the options say of tasks in doubt, or else the person at the terminal; nothing without a terminal."""
-    alone = options.unattended or options.no_wait or given.no_input
-    if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return options.settle
+def decided(given: Settings, run: str) -> Pairs:
+    """What the person at the terminal says of the tasks of a run that are in doubt."""
     settled: list[tuple[str, str]] = []
-    looked = look(options.run, given.state)
-    for doubt in () if looked.row.leased or looked.row.status else open_doubts(looked.state):
-        answer = _asked(given, doubt)
-        if not answer:
-            break
-        settled.append((doubt.task, answer))
+    looked = look(run, given.state)
+    asked = () if looked.row.leased or looked.row.status else questions(looked.state, looked.state.now)
+    for question in asked:
+        if question.kind == "doubt":
+            answer = _settled(given, looked.state, question)
+            if not answer:
+                break
+            settled.append((question.name, answer))
     return tuple(settled)
 
 
-def _asked(given: Settings, doubt: Doubt) -> str:
-    """The answer about one task; empty to decide later."""
-    screen = messages(given)
-    command = doubt.command.splitlines()
-    lines = [f"`{doubt.name}` was interrupted, result unknown", *(f"    {line}" for line in command)]
+def _settled(given: Settings, state: State, question: Question) -> str:
+    """The answer about one task in doubt; empty to decide later."""
+    screen, possible = messages(given), doubt_answers(state, question.task)
+    command = command_text(state.specs[question.task]).splitlines()
+    lines = [question.ask, *(f"    {line}" for line in command)]
     screen.write("".join(f"{foreign(screen, line)}\n" for line in lines))
-    back = ", roll[b]ack" if doubt.undoable else ""
-    while True:
-        screen.write(f"[r]etry, [c]ompleted, [f]ailed{back}, [q] decide later: ")
-        line = sys.stdin.readline()
-        word = line.strip().lower()
-        answer = _ANSWERS.get(word, word)
-        if not line or word in ("q", "quit"):
-            return ""
-        if answer in _ANSWERS.values() and (doubt.undoable or answer != "rollback"):
-            return answer
+    answers = {word: answer for key, answer in _ANSWERS.items() if answer in possible for word in (key, answer)}
+    back = ", roll[b]ack" if "rollback" in possible else ""
+    prompt = f"[r]etry, [c]ompleted, [f]ailed{back}, [q] decide later: "
+    return _choose(screen, prompt, {**answers, "q": "", "quit": ""}, "")
 
 
-def barred_here(state: State, number: int) -> str:
-    """Why the person at the terminal may not decide a gate; empty where they may."""
+def barred_here(state: State, question: Question) -> str:
+    """Why the person at the terminal may not decide a question; empty where they may."""
     try:
-        return barred(state, number)
+        return reason_not_allowed(question, state)
     except UsageError as error:
         return error.message
     except PlanInvalid as error:
         return unsound(error)
 
 
-class GateForm:
-    """The questions of one gate in their order: the decision, each field, the reason. ``sent`` are the numbers of the
-    requests once they are made, ``kind`` what kind they are."""
+class Form:
+    """What is asked at the terminal about a question, in its order: the decision, each field, the reason. ``sent`` are
+    the numbers of the requests once they are made, ``apart`` says that the gates of a window are decided one by one,
+    ``wrong`` what could not be made of the last answer (empty where it was understood)."""
 
-    kind = "vote"
-
-    def __init__(self, task: str, number: int, gate: GateState) -> None:
-        request = gate.request
-        self._task = task
-        self._number = number
-        self._shown = gate.shown
-        self.sent: list[int] = []
+    def __init__(self, state: State, question: Question) -> None:
+        request = gate_at(state, question.task).request if question.kind == "gate" else {}
+        self.question = question
+        self._sight = _sight(state, question)
         self._options = [str(option["name"]) for option in request.get("options", ())]
         self._fields = list(request.get("form", ()))
-        self._body: dict[str, Json] = {}
+        self._vote: Vote | None = None
+        self.sent: list[int] = []
+        self.apart = False
         self.wrong = ""
-        """What could not be made of the last answer; empty where it was understood."""
 
     def stands(self, state: State) -> bool:
         """Whether the question is still the same, and open."""
-        task = state.tasks[self._number]
-        gate = task.gate
-        return task.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
+        asked = questions(state, state.active_since or 0.0)
+        return any(_sight(state, each) == self._sight for each in (*asked, *together(asked)))
 
     def prompt(self) -> str:
-        if not self._body:
-            choices = f"choose {' / '.join(self._options)}" if self._options else "approve? [y]es"
-            return f"{choices} / [n]o / [q] decide later: "
-        field = self._next_field()
-        if field is not None:
-            return _field_prompt(field)
-        return "reason: "
+        if self._vote is not None:
+            field = self._next_field(self._vote)
+            return "reason: " if field is None else _field_prompt(field)
+        if (limit := self.question.limit) is not None:
+            example = suggestion(limit).partition("=")[2].strip("'")
+            return f"how much {limit.what} to add, such as {example}, or [n]o / [q] decide later: "
+        if self.question.kind == "window":
+            return "approve all? [y]es / [o]ne by one / [q] decide later: "
+        choices = f"choose {' / '.join(self._options)}" if self._options else "approve? [y]es"
+        return f"{choices} / [n]o / [q] decide later: "
 
-    def _next_field(self) -> dict[str, Json] | None:
-        if self._body.get("verdict") == "reject":
-            return None
-        return next((field for field in self._fields if field["name"] not in self._body["fields"]), None)
+    def _next_field(self, vote: Vote) -> dict[str, Json] | None:
+        rejects = vote.verdict == "reject"
+        return None if rejects else next((each for each in self._fields if each["name"] not in vote.fields), None)
 
-    def take(self, line: str) -> list[dict[str, Json]]:
-        """The next answer; the data of the vote once everything is said."""
+    def take(self, line: str) -> Vote | None:
+        """The next answer; the vote once everything is said."""
         self.wrong = ""
-        if not self._body:
-            self._decide(line)
-            return []
-        field = self._next_field()
+        if self._vote is None:
+            self._vote = self._decision(line)
+            return None
+        field = self._next_field(self._vote)
         if field is not None:
             self.wrong = _misfit(field, line)
             if not self.wrong:
-                self._body["fields"][field["name"]] = line
-            return []
-        if self._body["verdict"] == "reject" and not line:
+                self._vote = self._vote._replace(fields={**self._vote.fields, field["name"]: line})
+            return None
+        if self._vote.verdict == "reject" and not line:
             self.wrong = "a rejection needs a reason"
-            return []
-        given = {name: value for name, value in self._body["fields"].items() if value != ""}
-        return [{**self._body, "fields": given, "reason": line, "shown": self._shown, "gate": self._task}]
+            return None
+        return self._vote._replace(
+            fields={name: value for name, value in self._vote.fields.items() if value != ""}, reason=line
+        )
 
-    def _decide(self, line: str) -> None:
+    def _decision(self, line: str) -> Vote | None:
+        """What is decided by the first answer; None where it decides nothing yet."""
+        name, limit, word = self.question.name, self.question.limit, line.lower()
+        is_no = word in ("n", "no", "reject")
+        problem = f"is not an answer: type {' or '.join([*(self._options or ['yes']), 'no'])}"
         if line in self._options:
-            self._body = {"verdict": "approve", "choice": line, "fields": {}}
-        elif line.lower() in ("y", "yes", "approve") and not self._options:
-            self._body = {"verdict": "approve", "fields": {}}
-        elif line.lower() in ("n", "no", "reject"):
-            self._body = {"verdict": "reject", "fields": {}}
-        elif line:
-            self.wrong = f"`{harmless(line)}` is not an answer: type {' or '.join([*(self._options or ['yes']), 'no'])}"
+            return Vote(name, "approve", choice=line)
+        if self.question.kind == "window":
+            self.apart = is_no or word in ("o", "one", "one by one")
+            problem = "is not an answer: type yes or one"
+        elif is_no:
+            return Vote(name, "reject")
+        if limit is not None:
+            if more := parse_amount(limit.what, line):
+                return Vote(name, "approve", add={limit.what: more})
+            problem = f"is not an amount of {limit.what}"
+        elif word in ("y", "yes", "approve") and not self._options:
+            return Vote(name, "approve")
+        if line and not self.apart:
+            self.wrong = f"`{harmless(line)}` {problem}"
+        return None
+
+
+def _sight(state: State, question: Question) -> tuple[Json, ...]:
+    """What a question is about, as the person at the terminal saw it."""
+    if question.limit is not None:
+        return question.name, question.limit.what
+    gates = (question,) if question.kind == "gate" else question.gates
+    return question.kind, tuple((gate.name, gate_at(state, gate.task).shown) for gate in gates)
 
 
 def _field_prompt(field: dict[str, Json]) -> str:
@@ -216,87 +227,6 @@ def _misfit(field: dict[str, Json], line: str) -> str:
     return harmless("; ".join(bind([param], {param.name: line}, "field").problems))
 
 
-class BudgetForm:
-    """How much is added to a limit, or that nothing is and why."""
-
-    kind = "budget"
-
-    def __init__(self, asked: Wanted) -> None:
-        self._asked = asked
-        self._body: dict[str, Json] = {}
-        self.sent: list[int] = []
-        self.wrong = ""
-
-    def stands(self, state: State) -> bool:
-        """As of a gate: whether tasks still wait for it."""
-        return any(
-            (each.scope, each.what) == (self._asked.scope, self._asked.what)
-            for each in waiting_budgets(state, state.active_since or 0.0)
-        )
-
-    def prompt(self) -> str:
-        if self._body:
-            return "reason: "
-        example = suggestion(self._asked).partition("=")[2].strip("'")
-        return f"how much {self._asked.what} to add, such as {example}, or [n]o / [q] decide later: "
-
-    def take(self, line: str) -> list[dict[str, Json]]:
-        """The next answer; the data of the request once everything is said."""
-        self.wrong = ""
-        if self._body:
-            if "refuse" in self._body and not line:
-                self.wrong = "a rejection needs a reason"
-                return []
-            return [{**self._body, "scope": self._asked.scope, "reason": line}]
-        if line.lower() in ("n", "no", "reject"):
-            self._body = {"refuse": [self._asked.what]}
-        elif more := parse_amount(self._asked.what, line):
-            self._body = {"add": {self._asked.what: more}}
-        elif line:
-            self.wrong = f"`{harmless(line)}` is not an amount of {self._asked.what}"
-        return []
-
-
-class WindowForm:
-    """Whether all gates of a review window are approved, and why; or that they are decided one by one (``apart``)."""
-
-    kind = "vote"
-
-    def __init__(self, state: State, window: Window) -> None:
-        self._window = window
-        self.name = window.name
-        self._shown = shown(state, window)
-        gates = [(state.specs[number].id, state.tasks[number].gate) for number in window.waiting]
-        self._gates = [(name, gate.shown) for name, gate in gates if gate is not None]
-        self._approved = False
-        self.apart = False
-        self.sent: list[int] = []
-        self.wrong = ""
-
-    def stands(self, state: State) -> bool:
-        """As of a gate: whether all of them still wait, and show the same."""
-        opened = windows(state, waiting_gates(state)).get(self._window.name)
-        return opened == self._window and shown(state, self._window) == self._shown
-
-    def prompt(self) -> str:
-        return "reason: " if self._approved else "approve all? [y]es / [o]ne by one / [q] decide later: "
-
-    def take(self, line: str) -> list[dict[str, Json]]:
-        """The next answer; the data of the votes once everything is said."""
-        self.wrong = ""
-        if self._approved:
-            body = {"verdict": "approve", "fields": {}, "reason": line}
-            return [{**body, "gate": name, "shown": sight} for name, sight in self._gates]
-        self._approved = line.lower() in ("y", "yes", "approve")
-        self.apart = line.lower() in ("o", "one", "one by one", "n", "no")
-        if line and not (self._approved or self.apart):
-            self.wrong = f"`{harmless(line)}` is not an answer: type yes or one"
-        return []
-
-
-Form: TypeAlias = "GateForm | BudgetForm | WindowForm"
-
-
 class Desk:
     """A watch around another one. When nothing runs any more and a gate waits, its question is asked at the
     terminal; the answer goes the way of every vote."""
@@ -308,7 +238,7 @@ class Desk:
         self._inner = inner
         self._screen = messages(given)
         self._state: State | None = None
-        self._ballots: Ballots | None = None
+        self._sender: VoteSender | None = None
         self._form: Form | None = None
         self._typed = b""
         self._left = False
@@ -347,48 +277,39 @@ class Desk:
             self._ask_next(state, now)
 
     def ended(self, result: RunResult) -> None:
-        if self._ballots is not None:
-            self._ballots.close()
+        if self._sender is not None:
+            self._sender.close()
         self._inner.ended(result)
 
     def _ask_next(self, state: State, now: float) -> None:
-        """Put the first question that there is."""
+        """Put the first question that the person at the terminal may decide."""
         told: list[str] = []
-        waiting = waiting_gates(state)
-        for window in windows(state, waiting).values():
-            if window.coming and window.name not in self._apart:
-                waiting = [number for number in waiting if number not in window.waiting]
-            elif self._is_asked_whole(state, window):
-                lines = window_lines(self._screen, state, window, time.time(), True)
-                self._ask(WindowForm(state, window), lines)
-                return
-        for number in waiting:
-            gate = state.tasks[number].gate
-            assert gate is not None
-            lines = gate_lines(self._screen, state, number, time.time(), True)
-            refusal = barred_here(state, number)
+        for question in self._waiting(state, now):
+            lines = question_lines(self._screen, state, question, time.time(), True)
+            refusal = barred_here(state, question)
             if not refusal:
-                self._ask(GateForm(state.specs[number].id, number, gate), lines)
+                self._let_go()
+                self._form = Form(state, question)
+                self._screen.write("\n".join(["", *lines, ""]))
+                self._prompt(self._form)
                 return
             told += [*lines, f"    {harmless(refusal)}"]
-        if budgets := waiting_budgets(state, now):
-            self._ask(BudgetForm(budgets[0]), budget_gate_lines(self._screen, state, budgets[0]))
-        elif told:
+        if told:
             self._let_go()
             self._screen.write("\n".join(["", *told, ""]))
             self._leave()
 
-    def _is_asked_whole(self, state: State, window: Window) -> bool:
-        """Whether the person may decide all gates of a window, and did not want to decide them one by one."""
-        if window.name in self._apart or len(window.waiting) < 2:
-            return False
-        return not any(barred_here(state, number) for number in window.waiting)
-
-    def _ask(self, form: Form, lines: list[str]) -> None:
-        self._let_go()
-        self._form = form
-        self._screen.write("\n".join(["", *lines, ""]))
-        self._prompt(form)
+    def _waiting(self, state: State, now: float) -> Iterator[Question]:
+        """What may be asked: a window as a whole where the person may decide all of it and did not want to decide its
+        gates one by one, once all of them wait."""
+        for question in together([each for each in questions(state, now) if each.kind in ("gate", "budget")], 1):
+            if question.kind != "window" or question.name in self._apart:
+                yield from question.gates or (question,)
+                continue
+            (window,) = windows(state, [gate.task for gate in question.gates]).values()
+            if not window.coming:
+                is_whole = len(question.gates) > 1 and not barred_here(state, question)
+                yield from (question,) if is_whole else question.gates
 
     def _let_go(self) -> None:
         let_go = getattr(self._inner, "let_go", None)
@@ -424,21 +345,22 @@ class Desk:
                 self._prompt(form)  # something was told meanwhile
             return
         self._asked = False
-        bodies = form.take(line)
+        vote = form.take(line)
         if form.wrong:
             self._screen.write(f"{form.wrong}\n")
-        if bodies:
-            form.sent = [self._votes().post(state.run_id, body, form.kind) for body in bodies]
-        elif isinstance(form, WindowForm) and form.apart:
-            self._apart.add(form.name)
+        if vote is not None:
+            form.sent = self._votes().send(state, form.question, vote)
+        elif form.apart:
+            self._apart.add(form.question.name)
             self._form = None
         elif not self._left:
             self._prompt(form)
 
     def _line(self) -> str | None:
         """A line from the terminal; None while there is none. The end of the input leaves the run waiting."""
-        readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0)
-        if not readable:
+        typed = select.poll()
+        typed.register(sys.stdin.fileno(), select.POLLIN)
+        if not typed.poll(0):
             return None
         data = os.read(sys.stdin.fileno(), 4096)
         self._typed += data
@@ -463,7 +385,7 @@ class Desk:
         self._form = None
         self._votes().leave(self._state.run_id)
 
-    def _votes(self) -> Ballots:
-        if self._ballots is None:
-            self._ballots = Ballots(self._given.state)
-        return self._ballots
+    def _votes(self) -> VoteSender:
+        if self._sender is None:
+            self._sender = VoteSender(self._given.state)
+        return self._sender

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import STATUSES, Item, Overview, held_up, item_document, items_document
+from planrunner.app.queue.items import STATUSES, Item, Overview, item_document, items_document, waiting_reason
 from planrunner.app.queue.lease import start_worker, worker_of
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
@@ -19,9 +19,10 @@ from planrunner.cli.settings import Settings, output
 from planrunner.errors import OK, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.views.terminal import Terminal, duration_text, pad, plural, table, width
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.terminal import Terminal, pad, plural, table, width
 
-_SIGNS = {"waiting": "queued", "starting": "queued", "interrupted": "paused", "parked": "blocked", "done": "completed"}
+_SIGNS = {"waiting": "queued", "starting": "queued", "interrupted": "paused", "parked": "blocked"}
 
 
 @click.group("queue", cls=CommandGroup, default="list")
@@ -75,7 +76,7 @@ def _overview_lines(screen: Terminal, overview: Overview) -> list[str]:
     waits = overview.counts.get("waiting") or overview.counts.get("interrupted")
     if waits and not overview.worker:
         lines.append(f"no worker works off this queue; start one: {screen.program} worker")
-    elif waits and overview.pause is None and (why := held_up(overview)):
+    elif waits and overview.pause is None and (why := waiting_reason(overview)):
         lines.append(why)
     return lines
 
@@ -149,7 +150,7 @@ def pause_queue(ctx: click.Context, /, reason: str) -> int:
 @click.pass_context
 def resume_queue(ctx: click.Context, /) -> int:
     """Resume a paused queue."""
-    before = asking.go_on(given_settings(ctx).state)
+    before = asking.resume_queue(given_settings(ctx).state)
     say("the queue goes on" if before is not None else "the queue was not paused")
     return OK
 

@@ -53,7 +53,8 @@ def _section(name: str, command: click.Command, level: str = "###") -> str:
     if any(isinstance(param, click.Option) for param in command.params):
         parts.append(_options(command))
     if isinstance(command, click.Group):
-        parts += [_section(f"{name} {below}", each, "####") for below, each in command.commands.items()]
+        below = [(inner, command.get_command(context, inner)) for inner in command.list_commands(context)]
+        parts += [_section(f"{name} {inner}", each, "####") for inner, each in below if each is not None]
     return "\n".join(parts)
 
 

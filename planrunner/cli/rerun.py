@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,14 +19,20 @@ from planrunner.cli.options import (
     options,
     output_option,
     progress_option,
+    revised_option,
     unattended_option,
 )
 from planrunner.cli.output import print_document
-from planrunner.cli.revise import plan_options, revised_first
 from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch, with_proposals
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK, NextStep, UsageError
+from planrunner.later import Later
 from planrunner.views.documents import document_of
+
+if TYPE_CHECKING:
+    from planrunner.cli.revise import revised_first
+else:
+    revised_first = Later("planrunner.cli.revise:revised_first")
 
 _rerun_options = options(
     click.option("--preview", is_flag=True, help="Only show what would re-run."),
@@ -36,7 +42,7 @@ _rerun_options = options(
     progress_option,
     output_option,
     json_option,
-    plan_options,
+    revised_option,
 )
 
 

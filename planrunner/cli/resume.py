@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from planrunner.app.runs.checkpoints import ForkRequest, fork
-from planrunner.app.runs.control import take_back_pause
 from planrunner.app.runs.resume import Manner, resume
-from planrunner.app.runs.revise import ReviseRequest
-from planrunner.cli.checkpoints import Restoration, restore, tell_of_files
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import (
@@ -22,10 +18,9 @@ from planrunner.cli.options import (
     output_option,
     progress_option,
     result_option,
+    revised_option,
     unattended_option,
 )
-from planrunner.cli.prompts import decided
-from planrunner.cli.revise import plan_options, revised_first
 from planrunner.cli.runner import (
     attended,
     lay_environment,
@@ -36,8 +31,27 @@ from planrunner.cli.runner import (
     watch,
     with_proposals,
 )
-from planrunner.cli.settings import Settings
+from planrunner.cli.settings import Settings, may_ask
 from planrunner.errors import RunHeld
+from planrunner.later import Later
+
+if TYPE_CHECKING:
+    from planrunner.app.runs.checkpoints import ForkRequest, fork
+    from planrunner.app.runs.control import take_back_pause
+    from planrunner.app.runs.revise import ReviseRequest
+    from planrunner.cli.checkpoints import Restoration, restore, tell_of_files
+    from planrunner.cli.prompts import decided
+    from planrunner.cli.revise import revised_first
+else:
+    ForkRequest = Later("planrunner.app.runs.checkpoints:ForkRequest")
+    fork = Later("planrunner.app.runs.checkpoints:fork")
+    ReviseRequest = Later("planrunner.app.runs.revise:ReviseRequest")
+    Restoration = Later("planrunner.cli.checkpoints:Restoration")
+    restore = Later("planrunner.cli.checkpoints:restore")
+    tell_of_files = Later("planrunner.cli.checkpoints:tell_of_files")
+    decided = Later("planrunner.cli.prompts:decided")
+    revised_first = Later("planrunner.cli.revise:revised_first")
+    take_back_pause = Later("planrunner.app.runs.control:take_back_pause")
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -76,7 +90,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @output_option
 @no_wait_option
 @no_sandbox_option
-@plan_options
+@revised_option
 @click.pass_context
 def resume_command(
     ctx: click.Context,
@@ -130,7 +144,9 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     if not (options.no_wait or options.unattended):
         progress = attended(given, progress)
     tell_edited(given, options.run)
-    settle = decided(given, options)
+    settle = options.settle
+    if may_ask(given) and not (settle or options.unattended or options.no_wait):
+        settle = decided(given, options.run)
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and may_leave_sandbox(options.run))
     try:
         result = resume(options.run, settle, given.state, progress, manner)

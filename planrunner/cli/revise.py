@@ -13,7 +13,7 @@ from planrunner.app.runs import proposals
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PlanPath, json_option, options, params_option
+from planrunner.cli.options import PlanPath, json_option, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
@@ -29,12 +29,6 @@ from planrunner.views.revision import (
     revision_lines,
     revision_object,
 )
-
-PLAN = click.option(
-    "--plan", "mended", metavar="PLAN", type=PlanPath(), help="Revise the run first: continue with this changed plan."
-)
-plan_options = options(PLAN, params_option("With --plan: set a parameter."))
-"""The options by which a command revises the run that it continues."""
 
 
 @click.command("revise")

@@ -4,31 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import Settings, messages, terminal
+from planrunner.cli.settings import Settings, may_ask, messages, terminal
 from planrunner.errors import NO_PLAN, OK, Denied, Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program
+from planrunner.later import Later
 from planrunner.machine.events import Entry
-from planrunner.safety.project import env_variables, read_data
 from planrunner.safety.trust import why_outside
-from planrunner.views.progress.jsonl import JsonLinesProgress
-from planrunner.views.progress.plain import GithubProgress, PlainProgress, QuietProgress
-from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 from planrunner.views.terminal import plural
 
 if TYPE_CHECKING:
+    from shlex import quote
+
+    from planrunner.app.history.show import look
+    from planrunner.app.notices.outstanding import send_outstanding
     from planrunner.app.people.admission import Answer
+    from planrunner.app.plans.files import read_params
+    from planrunner.app.runs.control import Steered, steered_document
+    from planrunner.app.runs.proposals import continued
+    from planrunner.cli.prompts import Desk, consent
+    from planrunner.safety.project import env_variables, read_data
+    from planrunner.views.run import run_object
+else:
+    quote = Later("shlex:quote")
+    look = Later("planrunner.app.history.show:look")
+    send_outstanding = Later("planrunner.app.notices.outstanding:send_outstanding")
+    read_params = Later("planrunner.app.plans.files:read_params")
+    continued = Later("planrunner.app.runs.proposals:continued")
+    Desk = Later("planrunner.cli.prompts:Desk")
+    consent = Later("planrunner.cli.prompts:consent")
+    steered_document = Later("planrunner.app.runs.control:steered_document")
+    env_variables = Later("planrunner.safety.project:env_variables")
+    read_data = Later("planrunner.safety.project:read_data")
+    run_object = Later("planrunner.views.run:run_object")
+
+
+RENDERERS = {
+    "tree": Later("planrunner.views.progress.tree:TreeProgress"),
+    "plain": Later("planrunner.views.progress.plain:PlainProgress"),
+    "github": Later("planrunner.views.progress.plain:GithubProgress"),
+    "jsonl": Later("planrunner.views.progress.jsonl:JsonLinesProgress"),
+    "quiet": Later("planrunner.views.progress.plain:QuietProgress"),
+}
+"""The watch for a progress mode."""
 
 
 def lay_environment(given: Settings, plan: str | None = None) -> None:
@@ -63,15 +90,10 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
         raise UsageError(
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
-    if mode == "tree":
-        from planrunner.views.progress.tree import TreeProgress
-
-        return TreeProgress(screen, output or "none")
-    if mode == "jsonl":
-        return JsonLinesProgress(terminal(sys.stdout, given))
-    if mode == "github":
-        return GithubProgress(screen, output or "grouped")
-    return QuietProgress(screen) if mode == "quiet" else PlainProgress(screen, output or "grouped")
+    renderer: Callable[..., Watch] = RENDERERS[mode]
+    if mode in ("jsonl", "quiet"):
+        return renderer(terminal(sys.stdout, given) if mode == "jsonl" else screen)
+    return renderer(screen, output or ("none" if mode == "tree" else "grouped"))
 
 
 def say(sentence: str) -> None:
@@ -115,8 +137,6 @@ def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
     lay_environment(given, None if text is not None else plan)
     params = options.params
     if options.params_file is not None:
-        from planrunner.app.plans.files import read_params
-
         params = (*read_params(options.params_file), *params)
     return ExecRequest(
         plan,
@@ -166,14 +186,10 @@ def with_proposals(result: RunResult, progress: Watch, unattended: bool = False,
     """The run as it was left; one that has proposed a plan, and may take it over itself, is driven further."""
     if not result.state.proposal:
         return result
-    from planrunner.app.runs.proposals import continued
-
     return continued(result, progress, unattended, unconfined)
 
 
 def _ask(given: Settings, alone: bool, request: dict[str, Any]) -> Answer:
-    from planrunner.cli.prompts import consent
-
     return consent(given, alone, request)
 
 
@@ -199,11 +215,7 @@ def tell_edited(given: Settings, run: str) -> None:
 
 def attended(given: Settings, progress: Watch) -> Watch:
     """The watch that also prompts for gates, at a terminal; else the watch alone."""
-    if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return progress
-    from planrunner.cli.prompts import Desk
-
-    return Desk(given, progress)
+    return Desk(given, progress) if may_ask(given) else progress
 
 
 def report(result: RunResult, as_json: bool) -> int:
@@ -226,8 +238,7 @@ def _notify(result: RunResult) -> None:
         wanted = read_data(root).get("notify")
         if not wanted:
             return
-        send = import_module("planrunner.app.notices.outstanding").send_outstanding  # a run without it loads none of it
-        problems = send(wanted, root, result.state_dir, result.run_id, say)
+        problems = send_outstanding(wanted, root, result.state_dir, result.run_id, say)
     except PlanrunnerError as error:
         problems = {"notify": error.message}
     for name, problem in problems.items():
@@ -240,8 +251,6 @@ def write_object(result: RunResult) -> None:
     state = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
-        from planrunner.app.history.show import look
-
         recorded = look(result.run_id, result.state_dir)
         state, entries = recorded.state, recorded.entries
     print_document(run_object(state, result.revision, result.exit_code, time(), entries), line=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from planrunner.caller import PROFILE_VARIABLE, STATE_VARIABLE
+from planrunner.cli.output import print_document
 from planrunner.errors import Hint, NextStep, UsageError
-from planrunner.journal.workspace import find_state
+from planrunner.later import Later
 from planrunner.process import disable_plugins
 from planrunner.views.terminal import Terminal, word
+
+if TYPE_CHECKING:
+    from planrunner.journal.workspace import find_state
+else:
+    find_state = Later("planrunner.journal.workspace:find_state")
+
 
 ABOUT_RUNS = (
     *("resume", "retry", "rerun", "revise", "rollback", "pause", "cancel", "budget", "gates", "approve"),
@@ -89,11 +97,25 @@ def terminal(stream: TextIO, given: Settings) -> Terminal:
     return screen
 
 
+def may_ask(given: Settings) -> bool:
+    """Whether a person at the terminal may be asked."""
+    return not given.no_input and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def output(given: Settings) -> Terminal:
     """Standard output, which carries data: a failure to write it is an error."""
     screen = terminal(sys.stdout, given)
     screen.strict = True
     return screen
+
+
+def emit(given: Settings, told: dict[str, Any] | Iterable[str]) -> int:
+    """Write a document for programs as JSON, or lines for people, to standard output; the exit code of success."""
+    if isinstance(told, dict):
+        print_document(told)
+    else:
+        output(given).write("\n".join(told) + "\n")
+    return 0
 
 
 def messages(given: Settings) -> Terminal:

@@ -1,48 +1,47 @@
-"""``planrunner show``, ``why``, ``logs`` and ``events``."""
+"""``planrunner show`` and ``why``."""
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from planrunner.app.history import replay
-from planrunner.app.history.calls import called, calls_document
-from planrunner.app.history.show import (
-    POLL,
-    EntryQuery,
-    Log,
-    Look,
-    failed_tasks,
-    logs,
-    look,
-    read_log,
-    shown_document,
-    wanted,
-    why_task,
-)
-from planrunner.app.queue.items import Item
-from planrunner.app.queue.unbegun import entries_of, looked_at, told_unbegun, unbegun, unbegun_document
-from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
+from planrunner.app.history.show import Look, failed_tasks, logs, look, read_log, shown_document, why_task
+from planrunner.app.queue.unbegun import looked_at, told_unbegun, unbegun, unbegun_document
+from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
-from planrunner.cli.output import byte_writer, print_document
-from planrunner.cli.runner import tell_edited
-from planrunner.cli.settings import Settings, messages, note_stranger, output
+from planrunner.cli.output import print_document
+from planrunner.cli.settings import emit, note_stranger, output
 from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.escapes import harmless
-from planrunner.journal.codec import event_types
 from planrunner.jsontext import as_text
-from planrunner.views import run as picture
-from planrunner.views.documents import document_of
-from planrunner.views.ending import ending
-from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
-from planrunner.views.revision import revision_history, settings_history
-from planrunner.views.run import call_lines
+from planrunner.later import Later
 from planrunner.views.terminal import cut
-from planrunner.views.tree import tree
+
+if TYPE_CHECKING:
+    from planrunner.app.history.calls import called, calls_document
+    from planrunner.app.queue.items import Item
+    from planrunner.cli.runner import tell_edited
+    from planrunner.views.documents import document_of
+    from planrunner.views.ending import ending
+    from planrunner.views.revision import revision_history, settings_history
+    from planrunner.views.run import attempts, call_lines
+    from planrunner.views.run import timeline as timeline_lines
+    from planrunner.views.tree import tree
+else:
+    called = Later("planrunner.app.history.calls:called")
+    calls_document = Later("planrunner.app.history.calls:calls_document")
+    tell_edited = Later("planrunner.cli.runner:tell_edited")
+    document_of = Later("planrunner.views.documents:document_of")
+    ending = Later("planrunner.views.ending:ending")
+    revision_history = Later("planrunner.views.revision:revision_history")
+    settings_history = Later("planrunner.views.revision:settings_history")
+    attempts = Later("planrunner.views.run:attempts")
+    call_lines = Later("planrunner.views.run:call_lines")
+    timeline_lines = Later("planrunner.views.run:timeline")
+    tree = Later("planrunner.views.tree:tree")
+
 
 TAIL = 20
 """Lines of the output of a task that are shown with it."""
@@ -91,7 +90,7 @@ def show_command(
     screen = output(given)
     lines = tree(screen, looked.state, now, whole)
     if timeline:
-        lines += ["", *picture.timeline(screen, looked.state, picture.attempts(looked.entries), now), ""]
+        lines += ["", *timeline_lines(screen, looked.state, attempts(looked.entries), now), ""]
     lines += [*revision_history(screen, looked.entries), *settings_history(looked.entries)]
     if looked.state.status != "completed":
         tell_edited(given, looked.row.run)
@@ -147,12 +146,7 @@ def _calls(ctx: click.Context, run: str, task: str, as_json: bool) -> int:
     except NotFound:
         looked_at(run, given.state)
         raise
-    if as_json:
-        print_document(calls_document(calls))
-        return 0
-    screen = output(given)
-    screen.write("\n".join(call_lines(screen, calls)) + "\n")
-    return 0
+    return emit(given, calls_document(calls) if as_json else call_lines(output(given), calls))
 
 
 @click.command("why")
@@ -207,108 +201,3 @@ def _failed(run: str, found: Look) -> str:
     if not failed:
         raise UsageError(f"no task of the run `{run}` failed; name the one to explain", NextStep("why", run, "TASK"))
     return failed[0]
-
-
-@click.command("logs")
-@click.argument("run", default="last", shell_complete=RUN)
-@click.argument("task", required=False, shell_complete=TASK)
-@click.option("-f", "--follow", is_flag=True, help="Keep printing while the run goes on.")
-@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
-@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")
-@click.pass_context
-def logs_command(
-    ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
-) -> int:
-    """Print the output of tasks. RUN is an id, the start of one, or `last`. TASK is a
-    path, which includes the tasks inside it (`fan`, `polish#2`), or the end of one (`draft`).
-
-    \b
-    Examples:
-      planrunner logs last test
-      planrunner logs last test --attempt 2 --tail 50
-      planrunner logs last 'fan[3]'
-      planrunner logs last -f
-    """
-    given = given_settings(ctx)
-    printed: dict[tuple[str, int], int] = {}
-    last = b"\n"
-    sys.stdout.flush()
-    while True:
-        looked = looked_at(run, given.state)
-        chosen = logs(looked, task, attempt)
-        for log in chosen:
-            heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
-            if heading and not last.endswith(b"\n"):
-                heading = f"\n{heading}"
-            last = _print(given, log, tail, printed, heading) or last
-        if not (follow and looked.row.leased):
-            return 0
-        time.sleep(POLL)
-
-
-def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
-    """Print what was not printed yet, byte for byte unless to a terminal; its last piece. Headings are messages,
-    the text is data."""
-    key = (log.task, log.attempt)
-    first = key not in printed
-    after = printed.get(key, 0)
-    piece = b""
-    write = byte_writer()
-    for piece in read_log(log, after, tail if first else None):
-        if heading:
-            messages(given).write(heading)
-            heading = ""
-        write(piece)
-        after += len(piece)
-    sys.stdout.flush()
-    printed[key] = after if tail is None or not first else log.size()
-    return piece
-
-
-@click.command("events")
-@click.argument("run", default="last", shell_complete=RUN)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-@click.option(
-    "--type",
-    "types",
-    multiple=True,
-    metavar="TYPE",
-    help="Only this type, such as attempt_ended; may be repeated.",
-    shell_complete=completes(lambda ctx, word: [(kind, "") for kind in sorted(event_types())]),
-)
-@click.option("--task", default="", metavar="PATH", help="Only entries about a task and the tasks inside it.")
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only later entries.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
-@click.option("-f", "--follow", is_flag=True, help="Keep printing while the run goes on.")
-@click.option("--export", metavar="FILE", help="Write the run with its plan to a file, for `planrunner replay FILE`.")
-@click.pass_context
-def events_command(
-    ctx: click.Context, /, run: str, as_json: bool, follow: bool, export: str | None, **asked: Any
-) -> int:
-    """Print the journal of a run. RUN is an id, the start of one, or `last`.
-
-    \b
-    Examples:
-      planrunner events last
-      planrunner events last --type attempt_ended --task 'fan[3]'
-      planrunner events last --json --after 500 --limit 500
-      planrunner events last --export tests/release.jsonl
-    """
-    if export is not None:
-        if any(asked.values()):
-            raise UsageError("`--export` writes the whole run: leave out what chooses entries")
-        replay.export(run, given_settings(ctx).state, export)
-        return 0
-    started = False
-    for row, entry in wanted(EntryQuery(**asked), entries_of(run, given_settings(ctx).state, follow)):
-        if as_json and not started:
-            sys.stdout.write(header_line(row.run, row.plan_id) + "\n")
-        started = True
-        if as_json:
-            sys.stdout.write(entry_line(entry) + "\n")
-        else:
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
-            sys.stdout.write(f"{entry.seq:>5} {moment}.{int(entry.at * 1000) % 1000:03d} {entry_text(entry)}\n")
-        if follow:
-            sys.stdout.flush()
-    return 0

@@ -12,7 +12,7 @@ from planrunner.app.people.tokens import create, created_document, token_lines, 
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Duration, json_option
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import output
+from planrunner.cli.settings import emit
 from planrunner.errors import OK
 from planrunner.safety.tokens import SCOPES, Token, revoke_token, tokens
 
@@ -65,11 +65,9 @@ def create_token(ctx: click.Context, /, name: str, expires: float | None, as_jso
 @click.pass_context
 def list_tokens(ctx: click.Context, /, as_json: bool) -> int:
     """List tokens: who they are for, what they allow, and until when."""
-    if as_json:
-        print_document(tokens_document(tokens(), time.time()))
-        return OK
-    output(given_settings(ctx)).write("\n".join(token_lines(tokens(), time.time())) + "\n")
-    return OK
+    return emit(
+        given_settings(ctx), tokens_document(tokens(), time.time()) if as_json else token_lines(tokens(), time.time())
+    )
 
 
 @token_command.command("revoke")

@@ -16,7 +16,8 @@ from planrunner.cli.runner import lay_environment, say
 from planrunner.cli.settings import output
 from planrunner.errors import OK
 from planrunner.escapes import harmless
-from planrunner.views.terminal import Terminal, duration_text, table
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.terminal import Terminal, table
 
 
 @click.group("trigger", cls=CommandGroup, default="list")

@@ -10,34 +10,43 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn, declaration_of
-from planrunner.capabilities.faults import interrupts, said
 from planrunner.capabilities.outputs import Usage, read_usage, settle_outputs, usage_of
 from planrunner.capabilities.soundness import legible, not_json, sound
+from planrunner.engine.identities import SpanIdentity, attempt_identity
 from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
-from planrunner.engine.secrets import is_apart, told_unnamed
 from planrunner.jsontext import shown
+from planrunner.later import Later
 from planrunner.machine.events import LOST, Outcome
-from planrunner.machine.identities import SpanIdentity, attempt_identity
 from planrunner.machine.ledger import units
-from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.tasks import reads_exit_code
 from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
     from planrunner.capabilities.contract import Enclosed, Lasting, Planning
+    from planrunner.capabilities.faults import interrupts, said
+    from planrunner.engine.identities import SpanIdentity, attempt_identity
     from planrunner.engine.poller import Job, Workers
     from planrunner.engine.processes import Process
-    from planrunner.engine.secrets import Grant
-    from planrunner.engine.services import AttemptServices
+    from planrunner.engine.secrets import Grant, is_apart, told_unnamed
+    from planrunner.engine.services import AttemptServices, artifacts
     from planrunner.knowledge.memory.layers import Layer, Part
+    from planrunner.plan.expressions.quantities import format_duration
     from planrunner.redaction import Redactor
+else:
+    artifacts = Later("planrunner.engine.services:artifacts")
+    is_apart = Later("planrunner.engine.secrets:is_apart")
+    told_unnamed = Later("planrunner.engine.secrets:told_unnamed")
+    attempt_identity = Later("planrunner.engine.identities:attempt_identity")
+    format_duration = Later("planrunner.plan.expressions.quantities:format_duration")
+    interrupts = Later("planrunner.capabilities.faults:interrupts")
+    said = Later("planrunner.capabilities.faults:said")
 
 Json = Any
 
 
-class Shut(Protocol):
+class ConfinedProcess(Protocol):
     """The sandbox of a process."""
 
     def came_to(self, outcome: Outcome) -> Outcome: ...
@@ -83,7 +92,7 @@ class Attempt:
         """The secrets that its process is given; None where its task declares none, or before they are looked up."""
         self.started = time.monotonic()
         self.process: Process | None = None
-        self.shut: Shut | None = None
+        self.shut: ConfinedProcess | None = None
         self.sink: Sink
         self.job: Job | None = None
         self.timer = 0
@@ -355,8 +364,6 @@ def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | N
         outcome = outcome._replace(outputs=settle_outputs(task.outputs, outcome.outputs, call.directory))
         if not task.artifacts:
             return outcome
-        from planrunner.engine.services import artifacts
-
         return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir, redactor))
     except Failure as failure:
         if judged:

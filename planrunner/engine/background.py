@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Host(Protocol):
     """The effects of the run: they make calls, report what they came to, and do something aside in a thread."""
 
-    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None: ...
+    def in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None: ...
 
     def begin(self, call: Call) -> None: ...
 
@@ -129,7 +129,7 @@ class Background:
 
     def _ask(self, attempt: Attempt) -> None:
         if self._attempts.is_open(attempt):
-            self._host.aside(partial(lacks, attempt.call.ready), partial(self._answered, attempt))
+            self._host.in_thread(partial(address_fault, attempt.call.ready), partial(self._answered, attempt))
 
     def _answered(self, attempt: Attempt, lack: str) -> None:
         if not lack:
@@ -232,7 +232,7 @@ def taken(address: str) -> str:
     return f"port {port} of {host} is in use by another program"
 
 
-def lacks(address: str) -> str:
+def address_fault(address: str) -> str:
     """What an address lacks that is to take a connection, or to give a page; empty where it does."""
     import http.client
 

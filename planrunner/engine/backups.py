@@ -32,6 +32,7 @@ from planrunner.files.walk import FileState
 from planrunner.journal.workspace import private
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.machine.events import BackupMade, CheckpointTaken, Outcome, UndoEnded
+from planrunner.records import astuple
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import TakeCheckpoint
@@ -194,7 +195,7 @@ def taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None = No
 def _taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None) -> CheckpointTaken:
     asked, root = effect.asked, os.path.realpath(effect.directory)
     store = ArtifactStore(state_dir, redactor, exact=True)
-    answer = CheckpointTaken(*asked)
+    answer = CheckpointTaken(*astuple(asked))
     if repository_around(root):
         answer = answer._replace(git=git_position(root))
     try:

@@ -4,8 +4,6 @@ text."""
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,26 +11,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import BY_MODEL, Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.marks import source
+from planrunner.frozen import EMPTY
 from planrunner.jsontext import stable_json
-from planrunner.machine.admission import levels_of
-from planrunner.machine.budgets import is_limited
+from planrunner.later import Later
+from planrunner.machine import policies
 from planrunner.machine.commands import Start
-from planrunner.machine.compensation import takes_back
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
-from planrunner.machine.gates import approved
-from planrunner.machine.graph import Frame
-from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
+from planrunner.machine.scope import Overlay, TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.agents import is_chosen
-from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
-from planrunner.plan.model import Output, Task
 from planrunner.plan.tasks import tools_of
-from planrunner.plan.templates import holds_template, references, render
+from planrunner.plan.templated import EvaluationError, TemplateError, holds_template
 
 if TYPE_CHECKING:
+    from shutil import rmtree
+    from subprocess import run
     from types import ModuleType
 
+    from planrunner.machine.graph import Frame
+    from planrunner.plan.agents import is_chosen
+    from planrunner.plan.expressions.values import Scope, plain, text_of
+    from planrunner.plan.model import Output, Task
     from planrunner.plan.rights import Level
+    from planrunner.plan.templates import references, render
+else:
+    is_chosen = Later("planrunner.plan.agents:is_chosen")
+    plain = Later("planrunner.plan.expressions.values:plain")
+    text_of = Later("planrunner.plan.expressions.values:text_of")
+    references = Later("planrunner.plan.templates:references")
+    render = Later("planrunner.plan.templates:render")
+    rmtree = Later("shutil:rmtree")
+    run = Later("subprocess:run")
+
 
 Json = Any
 
@@ -56,11 +65,9 @@ def tidy(place: Place) -> None:
         return
     except OSError:
         try:
-            shutil.rmtree(place.scratch, ignore_errors=True)
+            rmtree(place.scratch, ignore_errors=True)
         except RecursionError:  # folders nested by the thousand
-            subprocess.run(
-                ("rm", "-rf", "--", place.scratch), stdin=subprocess.DEVNULL, capture_output=True, check=False
-            )
+            run(("rm", "-rf", "--", place.scratch), input=b"", capture_output=True, check=False)
 
 
 class _Names:
@@ -69,7 +76,7 @@ class _Names:
 
     __slots__ = ("_attempt", "_number", "_overlay", "_scope", "_state")
 
-    def __init__(self, state: State, number: int, attempt: int = 0, overlay: Overlay = NO_OVERLAY) -> None:
+    def __init__(self, state: State, number: int, attempt: int = 0, overlay: Overlay = EMPTY) -> None:
         self._state = state
         self._number = number
         self._attempt = attempt
@@ -78,7 +85,7 @@ class _Names:
 
     def resolve(self, name: str) -> Json:
         if self._scope is None:
-            self._scope = TaskScope(self._state, self._number, self._attempt, self._overlay)
+            self._scope = policies.task_scope(self._state, self._number, self._attempt, self._overlay)
         return self._scope.resolve(name)
 
 
@@ -97,7 +104,7 @@ class Prepared(NamedTuple):
 def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception. ``shown``: the
     call is put before people, who judge what is in it."""
-    number, attempt, reissue, reserved = start
+    number, attempt, reissue, reserved = start.number, start.attempt, start.reissue, start.reserved
     task = state.specs[number]
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
@@ -109,15 +116,14 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
             refusal = _taint().refused(state, number, place.directory)
     except NO_VALUE as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
-        outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=state.edition > 2)
-        outcome = outcome._replace(acted=state.edition < 4)
+        outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=True, acted=False)
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved)
         return Prepared(started, None, outcome)
     if refusal is not None:
-        refusal = refusal._replace(usage=dict.fromkeys(reserved, 0), acted=state.edition < 4)
+        refusal = refusal._replace(usage=dict.fromkeys(reserved, 0), acted=False)
         return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved), None, refusal)
-    undo = task.rollback is not None or bool(task.backup) or (state.saves and takes_back(state, task))
-    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, undo))
+    undo = task.rollback is not None or bool(task.backup) or (state.saves and policies.takes_back(state, task))
+    intent = AttemptStarted(name, attempt, key, digest(call), effect, reissue, reserved, undo)
     return _new(Prepared, (intent, call, None))
 
 
@@ -126,9 +132,9 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
     sees ``undone``; raises TemplateError and EvaluationError."""
     undoes = undone is not None
     name = f"undo:{task.id}" if undoes else task.id
-    scope = _Names(state, start.number, 0 if undoes else start.attempt, undone or NO_OVERLAY)
+    scope = _Names(state, start.number, 0 if undoes else start.attempt, undone or EMPTY)
     frame = state.tasks[start.number].frame
-    plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
+    plan = state.plan if frame.owner < 0 else policies.plan_of(state, frame)[0]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
@@ -152,12 +158,12 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
         scratch=f"{place.scratch}/{file_name}.{start.attempt}",
         timeout=timeout_of(task, spent),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
-        reserved={what: n for what, n in start.reserved.items() if is_limited(state, start.number, what)},
+        reserved={what: n for what, n in start.reserved.items() if policies.is_limited(state, start.number, what)},
         rights=rights_of(state, start.number),
         began=state.started_at,
         stdin=text_of(rendered(task.stdin, scope)) if task.stdin else "",
         ready=text_of(rendered(task.ready, scope)) if task.ready else "",
-        approved=approved(state, start.number) if task.uses == "python.run" else (),
+        approved=policies.approved_files(state, start.number) if task.uses == "python.run" else (),
         completed=_completed(state, start.number) if task.uses == "kb.claim" else {},
         made=_made(state, task, start.number),
         purpose="undo" if undoes else "act",
@@ -200,7 +206,7 @@ def rights_of(state: State, number: int) -> tuple[Level, ...]:
     """The levels of policy that hold for what is done on behalf of a task."""
     if not state.restricted:
         return ()
-    return levels_of(state, number)
+    return policies.levels_of(state, number)
 
 
 def _with_paths(task: Task, scope: Scope) -> Task:

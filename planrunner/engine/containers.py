@@ -11,17 +11,17 @@ from typing import Any
 from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.engine.calls import NO_VALUE, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
+from planrunner.machine.agents import transcript_before
 from planrunner.machine.commands import Close, Open
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
 from planrunner.machine.graph import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
-from planrunner.machine.sessions import transcript_before
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, plain
 from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Task
 from planrunner.plan.params import bind_params
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
 
 Json = Any
 
@@ -32,7 +32,7 @@ class _Unfit(Exception):
 
 def opened(state: State, command: Open) -> list[Event]:
     """The events that begin a task which holds others, or its next round; a value that cannot be had fails it."""
-    number, attempt, round_ = command
+    number, attempt, round_ = command.number, command.attempt, command.round
     task, task_state = state.specs[number], state.tasks[number]
     try:
         if round_ > 1:
@@ -45,7 +45,7 @@ def opened(state: State, command: Open) -> list[Event]:
             return [FrameOpened(task.id, attempt, "round", round_, values)]
         frame = _first_frame(state, number, attempt)
     except (_Unfit, *NO_VALUE) as error:
-        ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error), no_value=state.edition > 2))
+        ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error), no_value=True))
         return [ended] if round_ > 1 else [_started(state, task, attempt, None), ended]
     return [_started(state, task, attempt, frame.values), frame]
 
@@ -63,8 +63,7 @@ def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptSta
 
 def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
     task = state.specs[number]
-    current = task.agent is not None or state.edition > 8
-    scope = TaskScope(state, number, attempt if current else 0)
+    scope = TaskScope(state, number, attempt)
     if task.fanout is not None:
         return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
     if task.loop is not None:
@@ -162,7 +161,7 @@ def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:
 
 def closed(state: State, command: Close) -> AttemptEnded:
     """The end of a task that held others, with the outputs it gives."""
-    number, failure, message = command
+    number, failure, message = command.number, command.failure, command.message
     task, task_state = state.specs[number], state.tasks[number]
     frame = task_state.inner
     assert frame is not None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from planrunner.capabilities.contract import Call
 from planrunner.machine.events import AttemptEnded, CheckpointAsked, Event, Outcome, UndoEnded
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level
@@ -18,7 +19,7 @@ AT_ONCE = "at once"
 """Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
 
 
-class StartCall(NamedTuple):
+class StartCall(Struct):
     """Run one attempt whose intent is durable."""
 
     call: Call
@@ -43,20 +44,20 @@ class Effects(Protocol):
     def close(self) -> None: ...
 
 
-class ObserveFacts(NamedTuple):
+class ObserveFacts(Struct):
     """Look up facts for the preconditions of a task."""
 
     task: str
     names: tuple[str, ...]
 
 
-class Probe(NamedTuple):
+class Probe(Struct):
     """Ask a checkable capability whether an attempt of unknown end took effect."""
 
     call: Call
 
 
-class Cancel(NamedTuple):
+class Cancel(Struct):
     """Stop one attempt permanently; its outcome is of the class ``failure``, with ``reason`` in its message."""
 
     task: str
@@ -69,7 +70,7 @@ class Cancel(NamedTuple):
         return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
 
 
-class Examine(NamedTuple):
+class Examine(Struct):
     """Look at the evidence of the gate of a task, below ``directory``, as far as ``rights`` let files be read. ``call``
     is that of the model that judges its criteria; None where none is asked."""
 
@@ -81,7 +82,7 @@ class Examine(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class RecheckEvidence(NamedTuple):
+class RecheckEvidence(Struct):
     """Read the evidence of a gate again before a vote counts, below ``directory`` and as ``rights`` permit; there is no
     answer, the evidence, with the digest of the project's policy, is appended to ``found``."""
 
@@ -91,7 +92,7 @@ class RecheckEvidence(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class CheckFreshness(NamedTuple):
+class CheckFreshness(Struct):
     """Check whether a task is done already; the answer is FreshnessSeen.
 
     ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
@@ -110,7 +111,7 @@ class CheckFreshness(NamedTuple):
     fault: str = ""
 
 
-class RecordFreshness(NamedTuple):
+class RecordFreshness(Struct):
     """Record that a task is done; there is no answer."""
 
     name: str
@@ -120,13 +121,13 @@ class RecordFreshness(NamedTuple):
     artifacts: tuple[dict[str, Any], ...]
 
 
-class DropFreshness(NamedTuple):
+class DropFreshness(Struct):
     """Drop the record of a task that was undone; there is no answer."""
 
     name: str
 
 
-class Save(NamedTuple):
+class Save(Struct):
     """Copy files before a task starts, where ``rights`` let them be read, or have its capability note what it needs to
     undo the ``call``; the answer is BackupMade."""
 
@@ -138,7 +139,7 @@ class Save(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class Restore(NamedTuple):
+class Restore(Struct):
     """Put files back as they were saved, as far as ``rights`` let them be written: an attempt to undo ``task``."""
 
     task: str
@@ -149,7 +150,7 @@ class Restore(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class TakeCheckpoint(NamedTuple):
+class TakeCheckpoint(Struct):
     """Keep the files below ``directory``; the answer is CheckpointTaken. ``asked`` is the intent."""
 
     asked: CheckpointAsked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from planrunner.engine import effects
 from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, prepare, rendered_text, rights_of
@@ -33,7 +33,7 @@ from planrunner.machine.commands import (
     Undo,
     settle,
 )
-from planrunner.machine.compensation import acted, is_within, under
+from planrunner.machine.compensation import acted, under
 from planrunner.machine.decide import admitted
 from planrunner.machine.events import (
     ENDED,
@@ -50,17 +50,18 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.joins import conclusive
-from planrunner.machine.names import is_gone
+from planrunner.machine.names import is_gone, is_within
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State
 from planrunner.plan import identity
 from planrunner.plan.model import Task
+from planrunner.records import Struct
 
 Json = Any
 
 
-class Turn(NamedTuple):
+class Turn(Struct):
     """Where a decision falls: ``record`` takes an event that was decided at ``now`` and folds it into the state,
     ``todo`` the effects that are allowed once the events are durable."""
 
@@ -87,12 +88,12 @@ def enact(command: Involved, turn: Turn) -> Sequence[Command]:
         case Close():
             turn.record(closed(state, command), now)
         case Undo():
-            intent, effect, outcome = prepare_undo(state, command, turn.place, now)
-            turn.record(intent, now)
-            if effect is not None:
-                turn.todo.append(effect)
+            undoing = prepare_undo(state, command, turn.place, now)
+            turn.record(undoing.intent, now)
+            if undoing.effect is not None:
+                turn.todo.append(undoing.effect)
             else:
-                turn.record(UndoEnded(intent.task, intent.attempt, outcome), now)
+                turn.record(UndoEnded(undoing.intent.task, undoing.intent.attempt, undoing.outcome), now)
         case Save():
             intended, follows = prepare_save(state, command.number, turn.place)
             turn.record(intended, now)
@@ -147,7 +148,7 @@ def _ask(command: AskPeople, turn: Turn) -> Sequence[Command]:
         event = requested(turn.state, command, turn.place)
     except NO_VALUE as error:
         task = turn.state.specs[command.number]
-        return conclusive(turn.state, [settle(task, "failed", "question", str(error), "logic")])
+        return [conclusive(turn.state, settle(task, "failed", "question", str(error), "logic"))]
     turn.record(event, turn.now)
     looks = tuple(event.request.get("looks", ()))
     rights = rights_of(turn.state, command.number)
@@ -170,7 +171,7 @@ def reuse(state: State, number: int, place: Place) -> TaskSettled | None:
     return TaskSettled(prepared.intent.task, "completed", "reused", f"unchanged; result of {source} reused")
 
 
-class PreparedUndo(NamedTuple):
+class PreparedUndo(Struct):
     """The intent, and the effect or (when a template has no value) the outcome that takes its place."""
 
     intent: UndoStarted

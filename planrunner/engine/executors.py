@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Exit, Pause, Planning, Spawn, basic_environment
@@ -27,22 +27,29 @@ from planrunner.engine.attempts import (
     with_usage,
     work_of,
 )
-from planrunner.engine.background import Background, is_of
-from planrunner.engine.lasting import Open
+from planrunner.engine.lasting import RunResources
 from planrunner.engine.output import Record, Secrecy
 from planrunner.engine.poller import Clock, Poller, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
 from planrunner.errors import StorageFailed
 from planrunner.frozen import EMPTY
+from planrunner.later import Later
 from planrunner.machine.events import Outcome
-from planrunner.machine.identities import SpanIdentity
-from planrunner.plan.rights import visible
-from planrunner.safety.sandbox.refusals import Tally
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
-    from planrunner.engine.sandbox import Grounds
+    from planrunner.engine.background import Background, is_of
+    from planrunner.engine.identities import SpanIdentity
+    from planrunner.engine.sandbox import RunPlaces
     from planrunner.engine.secrets import Vault
     from planrunner.engine.services import AttemptServices
+    from planrunner.plan.rights import visible
+    from planrunner.safety.sandbox.refusals import Tally
+else:
+    is_of = Later("planrunner.engine.background:is_of")
+    visible = Later("planrunner.plan.rights:visible")
+    Tally = Later("planrunner.safety.sandbox.refusals:Tally")
+
 
 Json = Any
 
@@ -59,7 +66,7 @@ class Executor(Protocol):
         one that is done keeps its own."""
 
 
-class LiveSettings(NamedTuple):
+class LiveSettings(Struct):
     """What live effects need to know of the run.
 
     ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
@@ -98,9 +105,9 @@ class LiveSettings(NamedTuple):
     """For capabilities that write plans; None where the plan names none."""
 
     @property
-    def grounds(self) -> Grounds:
+    def grounds(self) -> RunPlaces:
         """What the sandbox of an attempt is made from."""
-        grounds: Grounds = _sandbox().Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
+        grounds: RunPlaces = _sandbox().RunPlaces(self.state_dir, self.directory, self.untrusted, self.outside)
         return grounds
 
 
@@ -121,7 +128,7 @@ _MAKERS = frozenset({"python.run", "python.write_tests"})
 """Capabilities that may run code that was made while the run went on."""
 
 
-def apart(call: Call, settings: LiveSettings) -> Call:
+def with_own_scratch(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
     if not is_bound(call, settings):
@@ -131,7 +138,7 @@ def apart(call: Call, settings: LiveSettings) -> Call:
 
         if not may_be_made(call):
             return call
-    own: Call = _sandbox().apart(call)
+    own: Call = _sandbox().with_own_scratch(call)
     return own
 
 
@@ -145,7 +152,9 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     attempt.process, attempt.shut = _sandbox().start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
-def services(settings: LiveSettings, secrecy: Secrecy, call: Call, lasts: Open | None = None) -> AttemptServices:
+def services(
+    settings: LiveSettings, secrecy: Secrecy, call: Call, lasts: RunResources | None = None
+) -> AttemptServices:
     """What the engine does for the capability of a call; ``lasts`` is what stays open until the run ends."""
     from planrunner.engine.services import AttemptServices
 
@@ -186,7 +195,7 @@ class Resources:
         self.supervisor = Supervisor(self.poller, variables(settings), settings.grace, adopts=settings.own_process)
         self.workers = Workers(self.poller.wake)
         self.poller.on_wake = lambda _: self.workers.collect()
-        self.open = Open()
+        self.open = RunResources()
         self.supervisor.beside = self.open.pids
 
     def threads(self) -> Workers:
@@ -262,7 +271,9 @@ class LocalExecutor:
                 self._stop(attempt, forced=False)
 
     def _attempt(self, call: Call, sink: Sink) -> Attempt:
-        attempt = Attempt(apart(call, self._settings), new_record(self._settings, self._secrecy, call), self._serve)
+        attempt = Attempt(
+            with_own_scratch(call, self._settings), new_record(self._settings, self._secrecy, call), self._serve
+        )
         attempt.sink = sink
         self._attempts[call.key] = attempt
         if self._secrecy.redactor is not None:

@@ -20,14 +20,14 @@ from planrunner.engine.taint import decides
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine import gates
-from planrunner.machine.admission import POLICY, hook_asks
 from planrunner.machine.approvals import digest
 from planrunner.machine.commands import AskPeople, Start
+from planrunner.machine.decide import INSTRUCTION
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import spec
 from planrunner.machine.hypotheses import belief_object, beliefs, home, ranked
+from planrunner.machine.rights import POLICY, hook_asks
 from planrunner.machine.scope import GateScope
-from planrunner.machine.start import INSTRUCTION
 from planrunner.machine.state import GateState, State
 from planrunner.machine.verdicts import KIND, judge_allowance, llm_judge
 from planrunner.plan.access import looks_at
@@ -35,7 +35,7 @@ from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Budgets, Expression, Option, Task
 from planrunner.plan.rights import Level
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
 
 Json = Any
 
@@ -50,7 +50,7 @@ SMALL = 2_000
 def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
     """The event that asks for a decision, with everything filled in. Raises TemplateError where a part of the question
     has no value."""
-    number, stage = command
+    number, stage = command.number, command.stage
     task_state = state.tasks[number]
     attempt = task_state.attempts if stage == "criteria" else 0
     reserved = (judge_allowance(state, number) or {}) if llm_judge(state, stage) else {}
@@ -77,10 +77,10 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
-        if state.edition > 9 and (files := gates.instruction_files(task)):
+        if files := gates.instruction_files(task):
             asked["ask"] += f" (it is done when {' and '.join(files)} {'exists' if len(files) == 1 else 'exist'})"
     if written.form:
-        asked["form"] = [_field(field._asdict(), scope, state.edition) for field in written.form]
+        asked["form"] = [_field(field._asdict(), scope) for field in written.form]
     looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
     if words and (model := llm_judge(state, stage)):
         looks.append({"kind": KIND, "name": model})
@@ -111,7 +111,7 @@ def with_values(state: State, event: Event) -> Event:
     number = state.index[event.task]
     gate = state.tasks[number].gate
     asks = gate is not None and gate.stage in ("gate", INSTRUCTION) and event.decision in ("passed", "approved")
-    if not asks or state.edition < 6:
+    if not asks:
         return event
     outcome = with_declared(state, number, Outcome(outputs=event.outputs))
     return event._replace(outputs=outcome.outputs, problem=outcome.message)
@@ -205,7 +205,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         for need in state.shape.needs[number]
         if state.tasks[need].outputs
     }
-    if stage == INSTRUCTION and task.inputs and state.edition > 5:
+    if stage == INSTRUCTION and task.inputs:
         given["with"] = _filled("with", task.inputs, GateScope(state, number))
     return {**given, "params": _filled("params", task.params, GateScope(state, number))} if task.params else given
 
@@ -235,14 +235,14 @@ def _options(written: Sequence[Option], scope: Scope) -> list[dict[str, Json]]:
     return [{key: _filled("options", value, scope) for key, value in each.items() if value} for each in fields]
 
 
-def _field(field: dict[str, Json], scope: Scope, edition: int) -> dict[str, Json]:
+def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
     """A field as it is shown, without the keys that say nothing. A default says something unless it is null: ``false``,
     0 and an empty text are values."""
     field.pop("span")
     filled = {
         key: _filled("form", value, scope)
         for key, value in field.items()
-        if value not in (None, "", (), False) or (key == "default" and value is not None and edition > 9)
+        if value not in (None, "", (), False) or (key == "default" and value is not None)
     }
     if "choices" in filled:
         filled["choices"] = _choices(str(field["name"]), plain(filled["choices"]))

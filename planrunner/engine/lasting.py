@@ -8,7 +8,7 @@ from threading import Lock
 from planrunner.capabilities.contract import Failure, Lasting
 
 
-class Open:
+class RunResources:
     """The lasting things of one run, by their names. Any thread may use it."""
 
     def __init__(self) -> None:

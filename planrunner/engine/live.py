@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import ModuleType
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from planrunner.ancestry import RunnerMark
 from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import INTERRUPTED, settled
-from planrunner.engine.background import Background
 from planrunner.engine.effects import (
     AT_ONCE,
     Cancel,
@@ -32,17 +31,27 @@ from planrunner.engine.effects import (
     ended,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
-from planrunner.engine.marks import Seen, look, mark_changed, note_before
+from planrunner.engine.marks import look, mark_changed, note_before
 from planrunner.engine.output import Record, log_name
 from planrunner.engine.poller import Clock, Signals, Turns
 from planrunner.engine.processes import left_behind
-from planrunner.engine.questions import Questions
-from planrunner.engine.secrets import without_secrets
 from planrunner.errors import StorageFailed
 from planrunner.journal.chain import data_folder
+from planrunner.later import Later
 from planrunner.machine.events import Event, Outcome, StopRequested
-from planrunner.redaction import Redactor
 from planrunner.safety.trust import take_back
+
+if TYPE_CHECKING:
+    from planrunner.engine.background import Background
+    from planrunner.engine.marks import Seen
+    from planrunner.engine.questions import Questions
+    from planrunner.engine.secrets import without_secrets
+    from planrunner.redaction import Redactor
+else:
+    Background = Later("planrunner.engine.background:Background")
+    Questions = Later("planrunner.engine.questions:Questions")
+    without_secrets = Later("planrunner.engine.secrets:without_secrets")
+
 
 Json = Any
 
@@ -133,7 +142,7 @@ class LiveEffects:
             case Save() | Examine() if effect.call is not None:
                 self._ask(effect)
             case Examine() | RecheckEvidence() | TakeCheckpoint():
-                work, into = _observation().beside(self._settings.state_dir, effect, self.redactor)
+                work, into = _observation().thread_work(self._settings.state_dir, effect, self.redactor)
                 self._examined += 1
                 self._turns.take(partial(self._look, work, into))
             case ObserveFacts() | CheckFreshness() | RecordFreshness() | DropFreshness() | Save() | Restore():
@@ -193,9 +202,9 @@ class LiveEffects:
         if not (call.rights or call.task.artifacts):
             outcome = settled(call, outcome, state, self.redactor)
         else:
-            from planrunner.engine.services import held, rescued
+            from planrunner.engine.services import check_file_rights, rescued
 
-            outcome = settled(call, held(call, outcome, place), state, self.redactor)
+            outcome = settled(call, check_file_rights(call, outcome, place), state, self.redactor)
             if outcome.failure:
                 outcome = rescued(call, outcome, place, state, self.redactor)
         if call.outside:
@@ -213,7 +222,7 @@ class LiveEffects:
             del self._looks[key]
             take_back(noted)
 
-    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Do something in a thread that no attempt waits for."""
 
         def back(result: Any) -> None:

@@ -6,16 +6,14 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planrunner.engine.calls import NO_VALUE, Place, plan_outputs, prepare, rights_of, with_values
+from planrunner.engine.calls import Place, plan_outputs, prepare, rights_of, with_values
 from planrunner.engine.effects import AT_ONCE, Cancel, Effect, Effects, RecheckEvidence, StartCall, ended
-from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
+from planrunner.later import Later
 from planrunner.machine.commands import Command, End, Record, Start
 from planrunner.machine.decide import decide, next_time
 from planrunner.machine.events import (
@@ -25,7 +23,6 @@ from planrunner.machine.events import (
     Event,
     FrameClosing,
     GateDecided,
-    GateReopened,
     Outcome,
     RunEnded,
     StopRequested,
@@ -33,20 +30,23 @@ from planrunner.machine.events import (
     UndoSettled,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
-from planrunner.machine.gates import gate_reopened
-from planrunner.machine.requests import Reply, has_changed, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.process import is_own_process
-from planrunner.safety.project import roles_in, unsound
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from planrunner.journal.ports import JournalPort
     from planrunner.journal.records import Lease
+    from planrunner.machine.requests import Reply
+
 
 Json = Any
+
+looks: Callable[[State, Request, Place], tuple[dict[str, Json], ...]] = Later("planrunner.engine.answers:looks")
+answer: Callable[..., Reply] = Later("planrunner.engine.answers:answer")
+_gate_with_values: Callable[[State, GateDecided], GateDecided] = Later("planrunner.engine.gates:with_values")
 
 
 TICK = 0.12
@@ -65,7 +65,7 @@ Append = Callable[[Sequence[Entry]], None]
 NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before this began")
 
 
-class Onlooker(Protocol):
+class Observer(Protocol):
     """Told of every entry once it is durable, and of the time at least every ``CALM`` seconds."""
 
     def event(self, entry: Entry) -> None: ...
@@ -78,7 +78,7 @@ class Driver:
     there is one, brings the requests of other processes."""
 
     def __init__(
-        self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
+        self, state: State, append: Append, effects: Effects, place: Place, onlooker: Observer, seq: int
     ) -> None:
         self.state = state
         self._append = append
@@ -314,7 +314,7 @@ class Decisions:
 
     def _keep(self, event: Event) -> None:
         if isinstance(event, GateDecided):
-            event = _gates().with_values(self.state, event)
+            event = _gate_with_values(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)
@@ -359,83 +359,3 @@ class Inbox:
     def store(self, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
         """Append entries with the answers to the requests they follow from, in one transaction."""
         self._journal.append(self._lease, entries, answers)
-
-
-def _gates() -> ModuleType:
-    """What is put to people, which runs without gates do without."""
-    from planrunner.engine import gates
-
-    return gates
-
-
-def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
-    """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
-    number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
-    gate = state.tasks[number].gate if number is not None else None
-    if number is None or gate is None or not gate.waits:
-        return ()
-    try:
-        return tuple(_gates().request(state, number, gate.stage, place).get("looks", ()))
-    except NO_VALUE:
-        return ()  # which the answer says
-
-
-def answer(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None = None) -> Reply:
-    """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
-    for it already."""
-    if not request.ours:
-        said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
-        return Reply(
-            (), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH
-        )
-    if request.kind != "vote":
-        return reply(state, request.kind, request.body, request.by)
-    return _vote(state, request, place, now, weighed)
-
-
-@contextmanager
-def _shown_as(state: State, event: GateReopened) -> Iterator[None]:
-    """The state with a gate as it asks again, for as long as it is looked at."""
-    task_state = state.tasks[state.index[event.task]]
-    gate, detail = task_state.gate, task_state.detail
-    assert gate is not None, "it waits for people"
-    task_state.gate = copy(gate)
-    try:
-        gate_reopened(state, event, 0.0)
-        yield
-    finally:
-        task_state.gate, task_state.detail = gate, detail
-
-
-def _vote(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None) -> Reply:
-    """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
-    those that the project lists; if it lists no people, those that the voter claims."""
-    body = dict(request.body)
-    by = str(body.get("by") or request.by)
-    try:
-        roles = roles_in(place.directory, by, body.get("roles") or ())
-    except UsageError as error:
-        return refused(error.message)
-    except PlanInvalid as error:
-        return refused(unsound(error))
-    body.update(by=by, user=request.by, now=now, roles=list(roles.listed), claimed=list(roles.claimed))
-    seen = str(body.get("shown") or "")
-    verdict = reply(state, "vote", {**body, "unread": True, "shown": ""}, by)
-    if not verdict.applied:
-        return verdict
-    approves = body.get("verdict") != "reject"
-    if approves and (missing := _gates().missing_files(state, str(body["gate"]), place.directory)):
-        files = " and ".join(f"`{path}`" for path in missing)
-        return refused(f"`{body['gate']}` is not done: {files} {'does' if len(missing) == 1 else 'do'} not exist")
-    try:
-        event = _gates().renewed(state, str(body["gate"]), place, weighed)
-    except NO_VALUE as error:
-        return refused(f"what is asked cannot be shown any more: {error}")
-    if event is None:
-        return reply(state, "vote", body, by)
-    if seen and not has_changed(event.shown, seen):  # they read it as it is, before the run did
-        with _shown_as(state, event):
-            verdict = reply(state, "vote", body, by)
-        return verdict._replace(events=(event, *verdict.events))
-    what = ", ".join(event.changed[:5])
-    return Reply((event,), False, f"what was shown has changed ({what}): look again", MISMATCH)

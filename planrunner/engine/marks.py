@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from planrunner.fileio import read_regular
 from planrunner.machine.state import State
 from planrunner.plan.tasks import tools_of
+from planrunner.records import Struct
 from planrunner.safety.trust import UNWATCHED, digest, mark, note, notes, take_back
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.source import MAX_TEXT
 
 _BRINGS = frozenset({"branch.apply", "git.merge", "git.switch", "http.download", "mcp.call"})
 """Capabilities that write what was not reviewed, whatever they are given."""
@@ -29,7 +29,7 @@ _MOST = 4_096
 Stamp = tuple[int, int, int, int]
 
 
-class Seen(NamedTuple):
+class Seen(Struct):
     """A file as it was: what changes when it is written, and its SHA-256, empty for a large one."""
 
     stamp: Stamp

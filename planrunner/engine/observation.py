@@ -82,7 +82,7 @@ def asking(
             assert_never(effect)
 
 
-def beside(
+def thread_work(
     state_dir: str, effect: Examine | RecheckEvidence | TakeCheckpoint, redactor: Redactor | None = None
 ) -> tuple[Callable[[], Any], list[Any] | None]:
     """What takes long and is done in a thread, and where its result goes; None: it is an event."""

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from planrunner.ancestry import Seen, children, content, look
+from planrunner.ancestry import ProcessEntry, children, content, look
 from planrunner.engine.poller import uptime
 from planrunner.escapes import escaped
 
@@ -48,7 +48,7 @@ def _lineage() -> set[int]:
     return spared
 
 
-def family(leader: int) -> list[Seen]:
+def family(leader: int) -> list[ProcessEntry]:
     """Living members of the leader's session and group, and all its descendants."""
     table = {seen.pid: seen for pid in pids() if (seen := look(pid)) is not None}
     spared = _lineage()
@@ -61,7 +61,7 @@ def family(leader: int) -> list[Seen]:
     return [table[pid] for pid in chosen - spared if table[pid].state not in "ZX"]
 
 
-def same(seen: Seen) -> Callable[[int], bool]:
+def same(seen: ProcessEntry) -> Callable[[int], bool]:
     """Tells whether a number still belongs to the process that was seen, and it lives."""
 
     def still(pid: int) -> bool:
@@ -88,7 +88,7 @@ def end(pid: int, still: Callable[[int], bool]) -> bool:
         os.close(handle)
 
 
-def end_family(family: Iterable[Seen]) -> int:
+def end_family(family: Iterable[ProcessEntry]) -> int:
     """KILL those of a family that still live; how many there were."""
     return sum([end(seen.pid, same(seen)) for seen in family])
 
@@ -154,14 +154,14 @@ def _newest() -> int:
     return int(words[-1]) if words else 0
 
 
-def adopted(known: Iterable[int]) -> list[Seen]:
+def adopted(known: Iterable[int]) -> list[ProcessEntry]:
     """Children handed to this process: those in a session of their own that were not started here as a task."""
     session, started = os.getsid(0), set(known)
     seen = [look(pid) for pid in children() if pid not in started]
     return [one for one in seen if one is not None and one.session != session]
 
 
-def reap(ended: Iterable[Seen]) -> None:
+def reap(ended: Iterable[ProcessEntry]) -> None:
     """Take ended children off the process table."""
     for one in ended:
         if one.state == "Z":

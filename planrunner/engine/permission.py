@@ -10,7 +10,7 @@ from planrunner.capabilities.files.scope import BRANCHES
 from planrunner.files.match import path_matches
 from planrunner.machine.events import Outcome
 from planrunner.plan.policy_checks import assigned, placed, refusal, uses, variables
-from planrunner.plan.rights import Use
+from planrunner.plan.rights import CapabilityUse
 from planrunner.plan.shell.commands import commands
 
 
@@ -24,7 +24,7 @@ def denied(call: Call, top: str) -> Outcome | None:
         runs = commands(call.script, call.values, call.task.shell)
     script = bool(call.script or call.arguments)
     elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
-    use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
+    use = CapabilityUse(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
     within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
     named = variables(call.rights, dict.fromkeys((*call.env, *within)))
     for wanted, right in (*uses(call.rights, placed(use, call.env, elsewhere)), *named):

@@ -3,12 +3,11 @@ stands."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.machine.state import State
 from planrunner.plan import rights
 from planrunner.plan.load import Capabilities, Loaded, load
 from planrunner.plan.model import Capability
+from planrunner.records import Struct
 from planrunner.safety.obligations import obligations
 from planrunner.source import Source
 
@@ -16,7 +15,7 @@ _LONGEST = 600
 """Characters that are told of what a task printed."""
 
 
-class Planner(NamedTuple):
+class Planner(Struct):
     """The ``Planning`` of a run in a ``directory``: the capabilities that plans may name, the text and path of the
     run's own plan, and its state."""
 
@@ -33,7 +32,9 @@ class Planner(NamedTuple):
     def callable(self) -> list[Capability]:
         """The built-in and installed capabilities that the project's policy does not refuse, by name."""
         levels, known = obligations(self.directory).levels, self.capabilities
-        usable = [name for name in known.names() if rights.capability(levels, rights.Use(name)).verdict != "deny"]
+        usable = [
+            name for name in known.names() if rights.capability(levels, rights.CapabilityUse(name)).verdict != "deny"
+        ]
         return [each for each in map(known.find, sorted(usable)) if each is not None]
 
     def current(self) -> tuple[str, str, str]:

@@ -13,14 +13,14 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
-from planrunner.ancestry import Seen, become_subreaper, mark_started
+from planrunner.ancestry import ProcessEntry, become_subreaper, children, mark_started
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import orphans
 from planrunner.engine.orphans import Descent
 from planrunner.engine.output import Record
 from planrunner.engine.poller import Poller, uptime
+from planrunner.records import Struct
 
 _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))
@@ -206,7 +206,7 @@ _DRAIN = 17
 """Reads after the end: a pipe holds 1 MiB at most, even if it stays open and is written to."""
 
 
-class Launch(NamedTuple):
+class Launch(Struct):
     """A process to start. ``markers`` are its PLANRUNNER_… variables, those for key and epoch among them; ``record``
     takes what it prints. ``inherited`` is the environment below its own (None: that of the runner)."""
 
@@ -250,7 +250,7 @@ class Process:
         self.timed_out = self.interrupted = False
         self.left: dict[int, str] = {}
         """The processes that it left behind when it ended by itself, with the names of their programs."""
-        self.family: list[Seen] = []
+        self.family: list[ProcessEntry] = []
         """The processes that are ended with it by force."""
 
     @property
@@ -422,7 +422,7 @@ class Supervisor:
         self._poller.cancel(process.timer)
         os.close(process.pidfd)
         process.pidfd = -1
-        if not process.forced:
+        if not process.forced and self._may_have_left(process.pid):
             process.left = {pid: orphans.name_of(pid) for pid in orphans.members(process.pid)}
         _signal_group(process.pid, signal.SIGKILL)
         process.code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
@@ -432,6 +432,12 @@ class Supervisor:
         else:
             process.deadline = time.monotonic() + PATIENCE
             self._sweep(process)
+
+    def _may_have_left(self, leader: int) -> bool:
+        """Whether something that a leader started can go on after it: it, or what it descends from, is a child of this
+        process then. A kernel that does not list children does not list the leader either."""
+        below = children() if self._adopts else []
+        return leader not in below or any(pid not in self.running for pid in below)
 
     def _left_orphans(self) -> bool:
         return self._looks_after and bool(orphans.adopted((*self.running, *self.beside())))

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.faults import left_behind, overdue
 from planrunner.errors import StorageFailed
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Examine, Probe, Save
@@ -22,7 +23,7 @@ WORK = 600.0
 """Seconds for what may move contents or think (``capture``, ``undo``, a judge), where the task has no timeout."""
 
 
-class Question(NamedTuple):
+class Question(Struct):
     """``work`` is called in a thread with a function that tells whether to stop, and gives the event that answers, or
     None where it was stopped. ``unanswered`` gives the event in its place, if there is to be one, from a failure class
     (timeout or interrupted) and words. ``asked`` says who is asked what, ``limit`` how many seconds that may take."""

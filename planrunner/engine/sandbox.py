@@ -22,6 +22,7 @@ from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level
 from planrunner.plan.rights import named as right_of
+from planrunner.records import Struct
 from planrunner.safety.project import read_data, unsound
 from planrunner.safety.sandbox.confinement import (
     Branch,
@@ -55,7 +56,7 @@ _SHUT_OUT = re.compile(
 _FAILED = ("sandbox:", "bwrap:")
 
 
-class Grounds(NamedTuple):
+class RunPlaces(Struct):
     """Where a run takes place: its state directory, its working directory, whether its plan is from outside, and
     patterns of the places elsewhere that it may act in."""
 
@@ -65,19 +66,19 @@ class Grounds(NamedTuple):
     outside: tuple[str, ...] = ()
 
 
-class Parts(NamedTuple):
+class Parts(Struct):
     """What starts processes and calls back in time."""
 
     supervisor: Supervisor
     poller: Poller
 
 
-def apart(call: Call) -> Call:
+def with_own_scratch(call: Call) -> Call:
     """The call with a folder for scratch files that no other attempt uses: it is let in."""
     return call._replace(scratch=f"{call.scratch}{OWN}") if call.scratch else call
 
 
-def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
+def confined(call: Call, grounds: RunPlaces, path: str, made: str) -> Confinement:
     """What the processes of a call are shut into; ``made`` is code that may run in them, made while the run went on and
     seen by no person. Raises Refused."""
     root = os.path.realpath(grounds.directory or workspace().root)
@@ -167,7 +168,7 @@ class Prepared(NamedTuple):
             self.proxy.close()
 
 
-def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, tally: Tally) -> Prepared:
+def prepared(shut: Confinement, call: Call, grounds: RunPlaces, command: Command, tally: Tally) -> Prepared:
     """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
     keeper = Keeper(shut, os.path.join(grounds.state_dir, "refused"))
     proxy = None
@@ -186,7 +187,7 @@ def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, 
         raise
 
 
-class Shut:
+class ConfinedProcess:
     """One attempt that is shut in, while its process runs."""
 
     def __init__(self, prepared: Prepared, launch: Launch, parts: Parts) -> None:
@@ -252,8 +253,8 @@ def _is_due_to(outcome: Outcome, made: str) -> bool:
 
 
 def start(
-    call: Call, launch: Launch, grounds: Grounds, supervisor: Supervisor, poller: Poller
-) -> tuple[Process, Shut | None]:
+    call: Call, launch: Launch, grounds: RunPlaces, supervisor: Supervisor, poller: Poller
+) -> tuple[Process, ConfinedProcess | None]:
     """Start a process shut in as the policy demands (None: it demands nothing). Raises SpawnFailed."""
     programs, spawn = supervisor.programs, launch.spawn
     try:
@@ -280,19 +281,19 @@ def start(
         directory=way.directory,
         descriptors=(*spawn.descriptors, *way.descriptors),
     )
-    kept = Shut(ready, launch, Parts(supervisor, poller))
+    kept = ConfinedProcess(ready, launch, Parts(supervisor, poller))
     try:
         process = supervisor.start(launch._replace(spawn=inside, inherited={}))
     except BaseException:
         ready.close()
         raise
     finally:
-        let_go(way.descriptors)
+        close_all(way.descriptors)
     kept.watch(process)
     return process, kept
 
 
-def let_go(descriptors: Sequence[int]) -> None:
+def close_all(descriptors: Sequence[int]) -> None:
     for each in descriptors:
         os.close(each)
 
@@ -333,7 +334,7 @@ class Enclosure:
 
     def started(self) -> None:
         """Once the program runs, or could not be started."""
-        let_go(self.descriptors)
+        close_all(self.descriptors)
 
     def over(self) -> None:
         """After the program has ended. Raises Failure (policy) for what it may not leave behind."""
@@ -348,7 +349,7 @@ class Around(NamedTuple):
     """A call that may run programs of its own, where it takes place, and what is refused to all of them."""
 
     call: Call
-    grounds: Grounds
+    grounds: RunPlaces
     tally: Tally
 
 

@@ -11,13 +11,14 @@ import fcntl
 import os
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.fileio import path_for_children, unnamed
 from planrunner.frozen import EMPTY
 from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
 from planrunner.plan.tasks import DeclaredSecret, declared_secrets
+from planrunner.records import Struct, fields
 from planrunner.redaction import SHORTEST, Redactor
 from planrunner.safety.credentials import Credential, Unresolved, unknown, value_of
 
@@ -86,7 +87,7 @@ _HIGH = 200
 """Here they have numbers from this one on, so that none of them is in the way of another one's number there."""
 
 
-class Grant(NamedTuple):
+class Grant(Struct):
     """What a process is given: variables, the files that some of them name, and descriptors that it gets as 3, 4, …"""
 
     env: dict[str, str] = EMPTY
@@ -221,8 +222,8 @@ def without_secrets(redactor: Redactor, value: Any) -> Any:
         )
     if isinstance(value, BackupMade):
         return _backup(redactor, value)
-    if hasattr(value, "_fields"):
-        told = {name: _clean(redactor, getattr(value, name)) for name in value._fields if name not in _PLAN_SAYS}
+    if fields(value):
+        told = {name: _clean(redactor, getattr(value, name)) for name in fields(value) if name not in _PLAN_SAYS}
         return value._replace(**told)
     return _clean(redactor, value)
 

@@ -28,7 +28,7 @@ from planrunner.safety.project import read_data, settings_files, unsound
 from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
-    from planrunner.engine.lasting import Open
+    from planrunner.engine.lasting import RunResources
     from planrunner.engine.output import Secrecy
     from planrunner.engine.secrets import Vault
     from planrunner.redaction import Redactor
@@ -66,7 +66,7 @@ class AttemptServices:
         """What was refused to such programs."""
         self.planner: Callable[[], Planning] | None = None
         """For what writes plans; None where the plan of the run names nothing of the kind."""
-        self.open: Open | None = None
+        self.open: RunResources | None = None
         """What lasts until the run ends; None where nothing may."""
 
     def settings(self, section: str) -> dict[str, Json]:
@@ -329,7 +329,7 @@ def _leave_the_state(state: str, path: str, said: str) -> None:
         )
 
 
-def held(call: Call, outcome: Outcome, top: str) -> Outcome:
+def check_file_rights(call: Call, outcome: Outcome, top: str) -> Outcome:
     """The outcome, refused where one of the files that the task gives or keeps may not be read by its policy. The run
     works in ``top``."""
     if outcome.failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import (
@@ -35,11 +35,12 @@ from planrunner.machine.events import (
     Outcome,
     UndoEnded,
 )
+from planrunner.records import Struct, astuple
 
 Json = Any
 
 
-class Script(NamedTuple):
+class Script(Struct):
     """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the
     facts it shows, what a probe finds (``retry``, ``completed`` or ``failed``), and the evidence of a gate."""
 
@@ -87,7 +88,7 @@ class SimulatedEffects:
                 case Restore():
                     self._later(0.0, UndoEnded(effect.task, effect.attempt, Outcome()))
                 case TakeCheckpoint():
-                    self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
+                    self._later(0.0, CheckpointTaken(*astuple(effect.asked)))  # there are no files to keep
                 case RecheckEvidence():
                     effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
                 case Examine():

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planrunner.machine.admission import POLICY, levels_of
 from planrunner.machine.events import Outcome
+from planrunner.machine.rights import POLICY, levels_of
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
-from planrunner.plan.taint.findings import Found, call_shown, judged, shown, told, whence, written_code
+from planrunner.plan.taint.findings import TaintedFlow, call_shown, judged, shown, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.levels import Cell, Key, is_of_tools
 from planrunner.plan.taint.levels import Place as Spot
@@ -102,7 +102,7 @@ def decides(state: State, number: int) -> dict[str, Json] | None:
     return None
 
 
-def _judged(state: State, number: int, part: str) -> Iterator[tuple[Found, Spot]]:
+def _judged(state: State, number: int, part: str) -> Iterator[tuple[TaintedFlow, Spot]]:
     flow = _flow(state)
     spot = flow.levels.task(_key(state, number))
     for finding in judged(flow, spot, part, lambda gate: _agreed(state, number, gate)):
@@ -154,7 +154,7 @@ def _approved(state: State, number: int) -> bool:
     return task.status == "completed" and task.outputs.get("decision") == "approved"
 
 
-def _becomes(state: State, number: int, finding: Found, directory: str, overlay: Overlay) -> str:
+def _becomes(state: State, number: int, finding: TaintedFlow, directory: str, overlay: Overlay) -> str:
     """What the value would become, by what it is in the end; empty where that is fine, and where a model has given
     nothing for this input of its tool."""
     use, inputs = finding.sink.use, state.specs[number].inputs

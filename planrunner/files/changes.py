@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.failures import Failure
 from planrunner.files.beneath import Beneath
 from planrunner.files.walk import FileState, state_at, state_of
+from planrunner.records import Struct
 
 Json = Any
 Source = Callable[[], Iterable[bytes]]
@@ -17,7 +18,7 @@ AS_IT_COMES = -1
 WAY = FileState("folder", AS_IT_COMES)
 
 
-class Change(NamedTuple):
+class Change(Struct):
     """``path`` is relative to the working directory. ``source`` gives the bytes of a file that is to stand there;
     ``origin`` is the path of one that may move there as it is. ``way``: a folder that is made for what it will hold;
     undo leaves it where something else lies in it."""
@@ -30,7 +31,7 @@ class Change(NamedTuple):
     origin: str = ""
 
 
-class Planned(NamedTuple):
+class Planned(Struct):
     """What a capability is going to do, and what it will answer."""
 
     changes: tuple[Change, ...]

@@ -53,10 +53,10 @@ class Globs:
     def _followed(self, path: str) -> Iterator[tuple[Sequence[str], set[int]]]:
         """Each pattern, and how far into it the names of the path lead, in all ways there are."""
         for parts in self._parts:
-            at = through({0}, parts)
+            at = skip_globstars({0}, parts)
             for name in path.split("/"):
                 places = [place for place in at if place < len(parts) and self._name_fits(parts[place], name)]
-                at = through({place if parts[place] == "**" else place + 1 for place in places}, parts)
+                at = skip_globstars({place if parts[place] == "**" else place + 1 for place in places}, parts)
             yield parts, at
 
     def _name_fits(self, part: str, name: str) -> bool:
@@ -70,7 +70,7 @@ def _parts(pattern: str) -> tuple[str, ...]:
     return (*parts, "*") if parts[-1:] == ("**",) else parts  # what lies below a folder is not the folder itself
 
 
-def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
+def skip_globstars(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
     """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
     result = set(reached)
     for at in sorted(reached):
@@ -123,12 +123,12 @@ def path_matches(pattern: str, path: str) -> bool:
     wanted = [part for part in pattern.rstrip("/").split("/") if part != "."]
     if not wanted:
         return not path.startswith("/")
-    reached = through({0}, wanted)
+    reached = skip_globstars({0}, wanted)
     for name in path.split("/"):
         if len(wanted) in reached:
             return True
         steps = {at if wanted[at] == "**" else at + 1 for at in reached if _steps(wanted[at], name)}
-        reached = through(steps, wanted)
+        reached = skip_globstars(steps, wanted)
     return len(wanted) in reached
 
 

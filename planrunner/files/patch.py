@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from planrunner.failures import Failure
+from planrunner.records import Struct
 
 _NOTHING = "/dev/null"
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?")
@@ -26,7 +27,7 @@ _QUOTED = re.compile(r'\\([0-7]{3}|[abfnrtv"\\])')
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 
 
-class Hunk(NamedTuple):
+class Hunk(Struct):
     """``old`` and ``new`` are its two sides in lines without their ends; ``same`` pairs those that are context, by
     their numbers on either side. ``start`` is the first old line, from 1, and ``new_start`` the first new one; None
     where the header tells no number. ``bare`` says of each side that its last line has no end, None where the diff does
@@ -419,7 +420,7 @@ def _shown(line: str) -> str:
     return f"`{line if len(line) <= 100 else line[:99] + '…'}`" if line.strip() else repr(line)
 
 
-class Replacement(NamedTuple):
+class Replacement(Struct):
     """One block: what to look for, what takes its place, whether wherever it stands; ``number`` names it."""
 
     search: str

@@ -19,6 +19,7 @@ from planrunner.failures import Failure
 from planrunner.files.beneath import FOLDER, Beneath
 from planrunner.files.staged import write_new
 from planrunner.files.walk import READ, FileState
+from planrunner.records import Struct
 
 FORMAT = 1
 
@@ -33,7 +34,7 @@ class Store(Protocol):
     def open(self, sha256: str) -> IO[bytes]: ...
 
 
-class Manifest(NamedTuple):
+class Manifest(Struct):
     """``patterns`` are what it was limited to (empty: everything but what git ignores); the paths of ``states`` are
     relative to the directory of the run, in order. A state of the kind ``unread`` was there and could not be kept."""
 

@@ -14,6 +14,7 @@ from planrunner.journal.records import RunRow
 from planrunner.knowledge.artifacts import Kept, is_over
 from planrunner.machine.events import AttemptEnded
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 
 Json = Any
 
@@ -22,7 +23,7 @@ _NAMED = 8
 """Artifacts that a message names."""
 
 
-class Version(NamedTuple):
+class Version(Struct):
     """One version of an artifact. ``number`` counts its versions, from 1; ``made`` is seconds since 1970. ``retention``
     is empty for what a capability kept by itself, which stays. ``over`` tells that its retention has ended. ``group``
     is the name by which the plan keeps it: several files that fit a pattern share one. ``failed`` tells that its

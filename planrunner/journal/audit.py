@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, RecordMismatch, StorageFailed
 from planrunner.journal.chain import Chain, Head, known_chain
 from planrunner.journal.database import (
-    CHAINED,
     FILE,
-    MIGRATIONS,
+    TABLES,
     Connection,
     failure,
     open_checked,
@@ -52,8 +51,6 @@ _PLANS = (
     " AND kind IN ('run_started', 'run_revised')"
 )
 _PLAN = "SELECT digest, text, name, notation, compiled, seal FROM plans WHERE digest = ?"
-PRUNED = 7
-"""The version of the tables that brought the records of pruned runs."""
 _RECORDS = (
     "SELECT number, run, plan_id, created, status, ended, last_seq, link, at, by, seal FROM pruned ORDER BY number"
 )
@@ -180,9 +177,6 @@ def inspect(
             message = f"the {odd[0]} `{odd[1]}` of the database is not as planrunner makes it"
             return [], [Break("", 0, "layout", message)]
         all_breaks = _whole(connection, chain) if wanted is None else []
-        if _version(connection) < CHAINED:
-            older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
-            return [], [*all_breaks, Break("", 0, "unchained", older)]
         named = connection.execute("SELECT journal FROM audit").fetchone()
         if named is not None and chain.journal in (b"", named[0]):
             chain.journal = named[0] if isinstance(named[0], bytes) else b""
@@ -246,8 +240,6 @@ def plans_of(connection: Connection, row: Sealed) -> list[object]:
 
 def pruned_rows(connection: Connection) -> list[Pruned]:
     """The records of all pruned runs. Raises the errors of SQLite."""
-    if int(connection.execute("PRAGMA user_version").fetchone()[0]) < PRUNED:
-        return []  # an older planrunner wrote the journal last
     return [Pruned(*row) for row in connection.execute(_RECORDS)]
 
 
@@ -329,7 +321,7 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
     """Damage to the file, tables that are not ours, and events that belong to no run."""
     told = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     breaks = [Break("", 0, "damaged", " ".join(line.split())) for line in told if line != "ok"]
-    ours = _layout(_version(connection))
+    ours = _layout()
     there = set(
         connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     )
@@ -344,14 +336,10 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
     return breaks
 
 
-def _version(connection: Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _layout(version: int) -> set[tuple[str, str, str]]:
+def _layout() -> set[tuple[str, str, str]]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+        for statement in TABLES:
             connection.execute(statement)
         return set(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
     finally:

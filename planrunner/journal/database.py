@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.errors import AGAIN, START_ONE, Hint, NextStep, NotFound, PlanrunnerError, StorageFailed
+from planrunner.errors import AGAIN, START_ONE, Hint, NotFound, PlanrunnerError, StorageFailed
 from planrunner.fileio import turn
 from planrunner.journal.leases import JournalLock
 from planrunner.journal.workspace import check_contents
@@ -22,63 +22,42 @@ APPLICATION = 0x706C616E
 
 BUSY_SECONDS = 30.0
 
-READABLE = 2
-"""The oldest version of the tables that can be looked at as it is; only a writer brings them up to date."""
+LAYOUT = 8
+"""The number of the layout of the tables, as ``PRAGMA user_version``. Until a first release there is one: a file of
+another layout is refused."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE plans (
-            digest TEXT PRIMARY KEY, text TEXT NOT NULL, name TEXT NOT NULL, notation TEXT NOT NULL, compiled BLOB
-        ) WITHOUT ROWID""",
-        """CREATE TABLE compiled (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)""",
-        """CREATE TABLE runs (
-            number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
-            created REAL NOT NULL, epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
-        )""",
-        """CREATE TABLE events (
-            run TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
-            body TEXT NOT NULL, PRIMARY KEY (run, seq)
-        ) WITHOUT ROWID""",
-    ),
-    (
-        """CREATE TABLE entries (
-            id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL
-        )""",
-        """INSERT INTO entries SELECT number << 32 | seq, at, kind, version, body
-            FROM runs JOIN events USING (run) ORDER BY number, seq""",
-        "DROP TABLE events",
-        "ALTER TABLE runs DROP COLUMN last_seq",
-        """CREATE VIEW events AS SELECT run, id & 4294967295 AS seq, at, kind, version, body
-            FROM runs JOIN entries ON id BETWEEN number << 32 AND (number << 32) + 4294967295""",
-    ),
-    (
-        """CREATE TABLE requests (
-            id INTEGER PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
-            by TEXT NOT NULL, result TEXT
-        )""",
-        "CREATE INDEX waiting ON requests (run) WHERE result IS NULL",
-    ),
-    (
-        "CREATE TABLE audit (journal BLOB NOT NULL)",
-        "ALTER TABLE entries ADD COLUMN mac BLOB",
-        "ALTER TABLE runs ADD COLUMN since INTEGER NOT NULL DEFAULT 1",
-        "ALTER TABLE runs ADD COLUMN seal BLOB",
-        "ALTER TABLE plans ADD COLUMN seal BLOB",
-    ),
-    ("ALTER TABLE requests ADD COLUMN seal BLOB",),
-    (
-        "CREATE TABLE notes (name TEXT PRIMARY KEY, run TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID",
-        "CREATE INDEX noted ON notes (run)",
-    ),
-    (
-        """CREATE TABLE pruned (
-            number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, created REAL NOT NULL,
-            status TEXT NOT NULL, ended REAL, last_seq INTEGER NOT NULL, link BLOB NOT NULL, at REAL NOT NULL,
-            by TEXT NOT NULL, seal BLOB
-        )""",
-    ),
+TABLES = (
+    """CREATE TABLE plans (
+        digest TEXT PRIMARY KEY, text TEXT NOT NULL, name TEXT NOT NULL, notation TEXT NOT NULL, compiled BLOB,
+        seal BLOB
+    ) WITHOUT ROWID""",
+    """CREATE TABLE compiled (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)""",
+    """CREATE TABLE runs (
+        number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
+        created REAL NOT NULL, epoch INTEGER NOT NULL, status TEXT NOT NULL, ended REAL,
+        since INTEGER NOT NULL DEFAULT 1, seal BLOB
+    )""",
+    """CREATE TABLE entries (
+        id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
+        mac BLOB
+    )""",
+    """CREATE VIEW events AS SELECT run, id & 4294967295 AS seq, at, kind, version, body
+        FROM runs JOIN entries ON id BETWEEN number << 32 AND (number << 32) + 4294967295""",
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+        by TEXT NOT NULL, result TEXT, seal BLOB
+    )""",
+    "CREATE INDEX waiting ON requests (run) WHERE result IS NULL",
+    "CREATE TABLE audit (journal BLOB NOT NULL)",
+    "CREATE TABLE notes (name TEXT PRIMARY KEY, run TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX noted ON notes (run)",
+    """CREATE TABLE pruned (
+        number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, created REAL NOT NULL,
+        status TEXT NOT NULL, ended REAL, last_seq INTEGER NOT NULL, link BLOB NOT NULL, at REAL NOT NULL,
+        by TEXT NOT NULL, seal BLOB
+    )""",
 )
-"""What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
+"""The tables of a journal.
 
 The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by the processes that
@@ -93,18 +72,15 @@ _ODD = (
     " OR type = 'table' AND sql NOT LIKE 'CREATE TABLE%' LIMIT 1"
 )
 
-CHAINED = 4
-"""The version of the tables that brought the chain."""
-
 Connection = sqlite3.Connection
 
 
 def open_database(state: str, begin: Callable[[Connection], None] | None = None) -> Connection:
-    """A connection to ``journal.db`` of a state directory, for reading; with ``begin`` for writing, its tables made or
-    brought up to date. ``begin`` takes what is there into the chain, inside the transaction that brings the chain.
+    """A connection to ``journal.db`` of a state directory, for reading; with ``begin`` for writing, its tables
+    made where there are none. ``begin`` names the journal, inside the transaction that makes them.
 
     Raises NotFound for a read-only opening of what is not there or has no tables yet, StorageFailed for a file that is
-    foreign, damaged, newer than this program, or out of reach.
+    foreign, damaged, of another planrunner's layout, or out of reach.
     """
     path = os.path.join(state, FILE)
     if begin is None:  # writers have looked before taking the lock
@@ -175,8 +151,8 @@ def check_database(state: str, seconds: float) -> bool:
     return True
 
 
-_OLDER = Hint("open it once with ", NextStep("exec"))
 _COPY = "restore it from a copy, or move it away to start a new journal"
+_OTHER_PLACE = "an older planrunner wrote it: move the state directory away to start a new one"
 _ELSEWHERE = "choose another state directory with --state DIR"
 _FAILURES = {
     "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then "),
@@ -214,27 +190,25 @@ def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=ON")
         check_layout(connection, path)
-        if version < len(MIGRATIONS):
+        if not version:
             with turn(os.path.dirname(path)):
-                _migrate(connection, path, begin)
+                _lay_out(connection, path, begin)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _migrate(connection: Connection, path: str, begin: Callable[[Connection], None]) -> None:
-    """Bring the tables up to date, all or nothing."""
+def _lay_out(connection: Connection, path: str, begin: Callable[[Connection], None]) -> None:
+    """Make the tables, all or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        before = _version(connection, path)  # asked again: another process may have been first
-        for statements in MIGRATIONS[before:]:
-            for statement in statements:
+        if not _version(connection, path):  # asked again: another process may have been first
+            for statement in TABLES:
                 connection.execute(statement)
-        if before < CHAINED <= len(MIGRATIONS):
             begin(connection)
-        connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+            connection.execute(f"PRAGMA user_version={LAYOUT}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -264,11 +238,8 @@ def _open_reader(path: str) -> Connection:
     connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
-        version = _version(connection, path)
-        if not version:
+        if not _version(connection, path):
             raise _no_runs(path)  # the process that made it has yet to lay out its tables
-        if version < READABLE:
-            raise StorageFailed(f"the journal `{path}` is of an older layout", _OLDER)
     except BaseException:
         connection.close()
         raise
@@ -297,10 +268,11 @@ def _version(connection: Connection, path: str) -> int:
         return 0
     if version < 1:
         raise StorageFailed(f"the journal `{path}` is damaged: it has version {version}", _COPY)
-    if version > len(MIGRATIONS):
+    if version != LAYOUT:
+        older = version < LAYOUT
         raise StorageFailed(
-            f"the journal `{path}` has version {version}, this program knows up to {len(MIGRATIONS)}",
-            "a newer planrunner wrote it: upgrade planrunner",
+            f"the journal `{path}` has layout {version}, this program knows layout {LAYOUT}",
+            _OTHER_PLACE if older else "a newer planrunner wrote it: upgrade planrunner",
         )
     return version
 
@@ -330,7 +302,7 @@ class WriteAheadLog:
         self._commits = 0
         self._full = False
 
-    def tend(self, connection: Connection, lock: JournalLock, rows: int) -> None:
+    def checkpoint_if_long(self, connection: Connection, lock: JournalLock, rows: int) -> None:
         """Called after a commit of so many rows: moves a long log into the database and empties it.
 
         After many small commits the log is moved too, but keeps its length and is written from its start again: they

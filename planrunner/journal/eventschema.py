@@ -11,9 +11,10 @@ import types
 import typing
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from planrunner.journal.codec import event_types, version_of
-from planrunner.machine.events import Outcome
+from planrunner.journal.codec import event_types
+from planrunner.machine.events import EDITION, Outcome
 from planrunner.machine.statuses import RUN, TASK
+from planrunner.records import defaults, fields
 
 Json = Any
 
@@ -59,7 +60,7 @@ def event_schema() -> dict[str, Json]:
             {
                 "properties": {
                     "kind": {"const": kind},
-                    "version": {"const": version_of(kind)},
+                    "version": {"const": EDITION},
                     "body": {"$ref": f"#/$defs/{kind}"},
                 }
             }
@@ -76,14 +77,11 @@ def _record(record: Any, more: dict[str, Json] | None = None) -> Json:
     if more is None:
         more = {}
     hints = get_type_hints(record, localns=_NAMES)
-    # NamedTuple invents a docstring that repeats the signature
-    own = record.__doc__ and not record.__doc__.startswith(f"{record.__name__}(")
-    described = {"description": " ".join(record.__doc__.split())} if own else {}
     return {
-        **described,
+        "description": " ".join(record.__doc__.split()),
         "type": "object",
-        "required": [name for name in record._fields if name not in record._field_defaults],
-        "properties": {name: _value(hints[name]) for name in record._fields} | more,
+        "required": [name for name in fields(record) if name not in defaults(record)],
+        "properties": {name: _value(hints[name]) for name in fields(record)} | more,
         "additionalProperties": False,
     }
 

@@ -24,7 +24,7 @@ from planrunner.journal.chain import (
     make_heads,
     next_link,
 )
-from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.inbox import cover_waiting
 from planrunner.journal.proof import Sealed, Verdict, stored_form
 from planrunner.journal.records import Lease
@@ -37,7 +37,7 @@ _PLANS = "SELECT digest, text, name, notation, compiled FROM plans"
 
 
 def begin(connection: Connection, chain: Chain) -> None:
-    """Inside the migration that brings the chain: name the journal. The name is the one that the heads of this place
+    """Inside the transaction that makes the tables: name the journal. The name is the one that the heads of this place
     know, so that runs which they know and the journal has not are told."""
     chain.journal = chain.journal or chain.new_name()
     connection.execute("INSERT INTO audit VALUES (?)", (chain.journal,))
@@ -71,7 +71,6 @@ _BELIEVED = ("artifacts", "cache", "memory", "tmp")
 _SEALED = (
     "SELECT number, run, plan_id, plan_digest, created, since, epoch, status, ended, seal FROM runs ORDER BY 1 DESC"
 )
-_SOMETHING = "SELECT 1 FROM runs UNION ALL SELECT 1 FROM plans UNION ALL SELECT 1 FROM requests LIMIT 1"
 
 
 def refuse_foreign(state: str, chain: Chain) -> None:
@@ -132,14 +131,6 @@ def lost(state: str, run: str) -> StorageFailed:
     )
 
 
-def begin_own(connection: Connection, chain: Chain, state: str) -> None:
-    """Inside the migration that brings the chain: begin it for a journal that holds nothing yet. Rows of an
-    older layout cannot be verified. Raises RecordMismatch for them; without a key they are taken as they are."""
-    if chain.key is not None and connection.execute(_SOMETHING).fetchone():
-        raise foreign_error(state, "its journal is of a layout that nothing vouches for")
-    begin(connection, chain)
-
-
 def prove_run(connection: Connection, chain: Chain | None, state: str, run: str) -> None:
     """Compare a run with its chain; without ``chain``, as who only reads has none, with that of the place. Raises as
     ``takeover.prove``, and RecordMismatch for a place that came from elsewhere."""
@@ -175,11 +166,10 @@ def _foreign(state: str, chain: Chain) -> str:
         try:
             connection = open_database(state)
         except (NotFound, StorageFailed):
-            return prepared(state)  # a writer reports the damage, and migrates an older layout
+            return prepared(state)  # a writer reports the damage
         try:
             check_layout(connection, path)
-            if connection.execute("PRAGMA user_version").fetchone()[0] >= CHAINED:
-                return "" if _bears_key(connection, chain) else f"its journal does not bear your key {key_path()}"
+            return "" if _bears_key(connection, chain) else f"its journal does not bear your key {key_path()}"
         except sqlite3.Error as error:
             raise failure(error, path) from error
         finally:

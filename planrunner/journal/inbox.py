@@ -18,6 +18,7 @@ from planrunner.journal import leases
 from planrunner.journal.database import FILE, Connection, Store, failure, open_database, sqlite3
 from planrunner.journal.records import Answer, Request
 from planrunner.jsontext import read_json, write_json
+from planrunner.records import astuple
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain
@@ -75,7 +76,7 @@ class Requests(Store):
     def _store_answers(self, answers: Sequence[tuple[int, Answer]]) -> None:
         """Inside the transaction of what follows from the requests."""
         for number, answer in answers:
-            self._connection.execute(_ANSWER, (write_json(answer), number))
+            self._connection.execute(_ANSWER, (write_json(astuple(answer)), number))
 
 
 def cover_waiting(connection: Connection, chain: Chain, run: str) -> None:
@@ -103,8 +104,6 @@ def read_note(state: str, name: str) -> str:
     except NotFound:
         return ""
     try:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
-            return ""  # an older planrunner wrote it last
         row = connection.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
     except sqlite3.Error as error:

@@ -37,6 +37,7 @@ from planrunner.journal.records import (
 )
 from planrunner.jsontext import read_json, write_json
 from planrunner.machine.events import Entry
+from planrunner.records import astuple
 
 UNCHAINED = "the journal is shared in PostgreSQL"
 _CONNECT_SECONDS = 10
@@ -379,7 +380,7 @@ class TeamJournal(Records):
     def _answer(self, answers: Sequence[tuple[int, Answer]]) -> None:
         for number, answer in answers:
             update = "UPDATE planrunner_requests SET result = %s WHERE id = %s AND result IS NULL"
-            self._do(update, write_json(answer), number)
+            self._do(update, write_json(astuple(answer)), number)
 
     def require_there(self, run: str) -> None:
         """The server says so itself when it is asked to store something."""
@@ -428,7 +429,7 @@ class TeamJournal(Records):
             self._keep(plan)
 
     def _keep(self, plan: StoredPlan) -> None:
-        self._do("INSERT INTO planrunner_plans VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", *plan)
+        self._do("INSERT INTO planrunner_plans VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", *astuple(plan))
 
     def compiled_put(self, key: str, value: bytes) -> None:
         insert = (

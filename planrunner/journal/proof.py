@@ -7,6 +7,7 @@ from json import loads
 from typing import Any, NamedTuple
 
 from planrunner.journal.chain import Chain, Head, first_link, mac_of, next_link
+from planrunner.records import Struct
 
 
 class Sealed(NamedTuple):
@@ -40,7 +41,7 @@ PlanRow = tuple[Any, Any, Any, Any, Any, Any]
 """digest, text, name, notation, compiled, seal"""
 
 
-class StoredRun(NamedTuple):
+class StoredRun(Struct):
     """A run as a store has it: its row, its events by seq, and the plans that it began with and was revised to."""
 
     row: Sealed
@@ -48,7 +49,7 @@ class StoredRun(NamedTuple):
     plans: Sequence[PlanRow]
 
 
-class Break(NamedTuple):
+class Break(Struct):
     """Where a journal is not what was written. ``seq`` is the event (0: the run as a whole), ``run`` the id (empty: the
     journal as a whole); ``kind`` is one of those in ``docs/how-to/prove-what-happened.md``."""
 
@@ -58,7 +59,7 @@ class Break(NamedTuple):
     message: str
 
 
-class Walk(NamedTuple):
+class Walk(Struct):
     """How far a run chains: its last event and link, the last event as it is stored (kind, body), and the first break.
     ``marks`` holds the links of the events that were asked for."""
 
@@ -69,7 +70,7 @@ class Walk(NamedTuple):
     marks: dict[int, bytes]
 
 
-class Anchor(NamedTuple):
+class Anchor(Struct):
     """The proof of a run that is kept elsewhere: an event and its link in hexadecimal digits."""
 
     run: str
@@ -77,7 +78,7 @@ class Anchor(NamedTuple):
     link: str
 
 
-class ChainedRun(NamedTuple):
+class ChainedRun(Struct):
     """A run as far as it chains: its last event and link, the first event with a mac of its own (those before are
     covered by it together), and the last one that a head outside the state directory knows (0: there is no head)."""
 
@@ -88,7 +89,7 @@ class ChainedRun(NamedTuple):
     anchored: int
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """What was found; a journal without ``breaks`` is what was written. ``heads`` is the file of the heads, empty where
     none are kept. ``pruned`` counts the runs of which only the record is left that they were pruned."""
 

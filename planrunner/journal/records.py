@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import START_ONE, Hint, NextStep, NotFound
+from planrunner.later import Later
 from planrunner.machine.events import Entry, RunEnded
-from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.source import Notation, Source
 
+if TYPE_CHECKING:
+    from planrunner.plan.nearest import nearest
+else:
+    nearest = Later("planrunner.plan.nearest:nearest")
 
-class StoredPlan(NamedTuple):
+
+class StoredPlan(Struct):
     """The text a run is pinned to. ``compiled`` is the loader's own form of it, or None."""
 
     digest: str
@@ -26,7 +32,7 @@ class StoredPlan(NamedTuple):
         return Source(self.text, self.name, self.notation)
 
 
-class NewRun(NamedTuple):
+class NewRun(Struct):
     """A run about to exist. ``created`` is seconds since 1970; ``plan`` is stored unless its digest is known."""
 
     run: str
@@ -36,7 +42,7 @@ class NewRun(NamedTuple):
     plan: StoredPlan | None = None
 
 
-class RunRow(NamedTuple):
+class RunRow(Struct):
     """A run as lists show it.
 
     ``leased`` is whether a process has the lease of the run this moment. ``status`` and ``ended`` (seconds since
@@ -54,7 +60,7 @@ class RunRow(NamedTuple):
     leased: bool = False
 
 
-class Head(NamedTuple):
+class Head(Struct):
     """Where the record of a run ends, without a look at its lease. ``number`` counts runs in the order in which they
     were made; ``last_seq`` is the number of its last entry, ``status`` and ``ended`` are as in ``RunRow``."""
 
@@ -69,14 +75,14 @@ class Head(NamedTuple):
     ended: float | None = None
 
 
-class Ended(NamedTuple):
+class Ended(Struct):
     """The runs that have ended, as two sums that change when one of them ends, acts again or is removed."""
 
     runs: int
     epochs: int
 
 
-class Holder(NamedTuple):
+class Holder(Struct):
     """Who has the lease of a run: ``process`` for people, ``since`` in seconds since 1970."""
 
     run: str
@@ -84,7 +90,7 @@ class Holder(NamedTuple):
     since: float
 
 
-class Request(NamedTuple):
+class Request(Struct):
     """A request to a run from another process. ``kind`` says what is asked, ``body`` is its JSON data, ``by`` who asks;
     ``id`` and ``at`` (seconds since 1970 by the clock of the one who asks) are given when it is posted. What no
     planrunner of this user made is not ``ours``, and nothing is known of it but its ``id``."""
@@ -97,7 +103,7 @@ class Request(NamedTuple):
     ours: bool = True
 
 
-class Answer(NamedTuple):
+class Answer(Struct):
     """What became of a request: ``applied`` or not, and the sentence that says what was done or why it was refused;
     ``code`` is the exit code for a refusal (0: the call itself is wrong)."""
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import Fenced, Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal import leases
-from planrunner.journal.audit import plans_of, pruned_rows, refused, sealed_rows, stored_run, take_up
 from planrunner.journal.chain import Chain, anchor, first_link, key_path, make_key, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, open_checked, open_database, sqlite3
-from planrunner.journal.foreign import begin_own, lost, prove_run, refuse_foreign
 from planrunner.journal.inbox import Requests
 from planrunner.journal.leases import JournalLock
-from planrunner.journal.proof import walk
 from planrunner.journal.records import (
     Answer,
     Ended,
@@ -30,7 +27,27 @@ from planrunner.journal.records import (
     no_match,
     only_match,
 )
+from planrunner.later import Later
 from planrunner.machine.events import Entry
+from planrunner.records import astuple
+
+if TYPE_CHECKING:
+    from planrunner.journal.audit import plans_of, pruned_rows, refused, sealed_rows, stored_run, take_up
+    from planrunner.journal.foreign import begin, lost, prove_run, refuse_foreign
+    from planrunner.journal.proof import walk
+else:
+    plans_of = Later("planrunner.journal.audit:plans_of")
+    pruned_rows = Later("planrunner.journal.audit:pruned_rows")
+    refused = Later("planrunner.journal.audit:refused")
+    sealed_rows = Later("planrunner.journal.audit:sealed_rows")
+    stored_run = Later("planrunner.journal.audit:stored_run")
+    take_up = Later("planrunner.journal.audit:take_up")
+    begin = Later("planrunner.journal.foreign:begin")
+    lost = Later("planrunner.journal.foreign:lost")
+    prove_run = Later("planrunner.journal.foreign:prove_run")
+    refuse_foreign = Later("planrunner.journal.foreign:refuse_foreign")
+    walk = Later("planrunner.journal.proof:walk")
+
 
 _BITS = 32
 """Bits of an entry's id that hold its seq; those above hold the number of its run."""
@@ -42,7 +59,9 @@ _CACHED_PLANS = 200
 _EXEC = Hint("run ", NextStep("exec"), " again")
 """What to do after a failure that left no run behind."""
 
-_STANDS = "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?) FROM runs WHERE run = ?"
+_STORED_POSITION = (
+    "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?) FROM runs WHERE run = ?"
+)
 _ENDING = "UPDATE runs SET status = ?, ended = ?, seal = ? WHERE run = ?"
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
 _ROW = (
@@ -90,9 +109,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
         chain = _open_chain(state)
         if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
             refuse_foreign(state, chain)
-        journal = Journal(
-            state, open_database(state, lambda connection: begin_own(connection, chain, state)), lock, chain
-        )
+        journal = Journal(state, open_database(state, lambda connection: begin(connection, chain)), lock, chain)
     except BaseException:
         if chain is not None:
             chain.close()
@@ -100,7 +117,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
             lock.close()
         raise
     try:
-        journal.tie()
+        journal.bind()
     except BaseException:
         journal.close()
         raise
@@ -236,7 +253,7 @@ class Journal(Records):
         self._log = WriteAheadLog(f"{self._path}-wal")
         self._file = OpenFile(state)
 
-    def tie(self) -> None:
+    def bind(self) -> None:
         """Called once when the journal is opened for writing. Raises RecordMismatch for a foreign journal."""
         named = self._query("SELECT journal FROM audit")
         if not (named and self._chain.anchored and named[0][0] == self._chain.journal):
@@ -275,7 +292,7 @@ class Journal(Records):
         run.link = link
         self._chain.note(run)
         if self._lock is not None:
-            self._log.tend(self._connection, self._lock, len(rows))
+            self._log.checkpoint_if_long(self._connection, self._lock, len(rows))
 
     def require_there(self, run: str) -> None:
         self._file.require_there(run)
@@ -286,7 +303,7 @@ class Journal(Records):
 
         def take_over() -> None:
             take_up(self._connection, self._chain, handle)
-            handle.epoch, handle.last_seq, _ = self._stands(handle)
+            handle.epoch, handle.last_seq, _ = self._stored_position(handle)
 
         try:
             self._transact(take_over)
@@ -338,7 +355,7 @@ class Journal(Records):
         answers: Sequence[tuple[int, Answer]],
     ) -> None:
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
-        epoch, last_seq, known = self._stands(run)
+        epoch, last_seq, known = self._stored_position(run)
         if (epoch, last_seq) != (run.epoch, run.last_seq):
             raise _overtaken(run)
         status, ended = ending(entries)
@@ -349,10 +366,10 @@ class Journal(Records):
         if answers:
             self._store_answers(answers)
 
-    def _stands(self, run: Lease) -> tuple[int, int, str]:
+    def _stored_position(self, run: Lease) -> tuple[int, int, str]:
         """Epoch, last seq and status as they are stored."""
         first = run.number << _BITS
-        stored = self._connection.execute(_STANDS, (first, first + (1 << _BITS), run.run)).fetchone()
+        stored = self._connection.execute(_STORED_POSITION, (first, first + (1 << _BITS), run.run)).fetchone()
         if stored is None:
             return 0, 0, ""
         epoch, status, last = stored
@@ -412,9 +429,9 @@ def _insert_run(connection: Connection, chain: Chain, handle: Lease, new: NewRun
 
 
 def _insert_plan(connection: Connection, chain: Chain, plan: StoredPlan) -> None:
-    made = connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?, NULL)", plan)
+    made = connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?, NULL)", astuple(plan))
     if made.rowcount == 1:
-        connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*plan), plan.digest))
+        connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*astuple(plan)), plan.digest))
 
 
 def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:

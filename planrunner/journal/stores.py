@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from planrunner.errors import UsageError
 from planrunner.escapes import without_password
-from planrunner.extras import installing
 from planrunner.journal import inbox, sqlite
 from planrunner.journal.database import FILE, check_database
-from planrunner.journal.ports import Journal
+from planrunner.later import Later
 
 if TYPE_CHECKING:
+    from urllib.parse import unquote, urlsplit
+
+    from planrunner.extras import installing
+    from planrunner.journal.ports import Journal
     from planrunner.journal.postgresql import TeamJournal
 
-VARIABLE = "PLANRUNNER_JOURNAL"
+    Opener = Callable[[str, bool], Journal]
+else:
+    unquote = Later("urllib.parse:unquote")
+    urlsplit = Later("urllib.parse:urlsplit")
+    installing = Later("planrunner.extras:installing")
+    TeamJournal = Later("planrunner.journal.postgresql:TeamJournal")
 
-Opener = Callable[[str, bool], Journal]
+VARIABLE = "PLANRUNNER_JOURNAL"
 
 LOCAL: type = sqlite.Journal
 """The class of the journals in folders: what counts or cuts off their writes wraps its methods."""
@@ -36,7 +42,7 @@ def _in_folder(address: str, readonly: bool) -> Journal:
 
 def _of_team(address: str, readonly: bool) -> TeamJournal:
     try:
-        journal: TeamJournal = import_module("planrunner.journal.postgresql").TeamJournal(address, readonly)
+        journal = TeamJournal(address, readonly)
     except ImportError as error:
         told = f"the journal is kept in PostgreSQL, and its driver is not installed ({error})"
         raise UsageError(told, installing("sql")) from None

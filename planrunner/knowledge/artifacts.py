@@ -26,6 +26,7 @@ from planrunner.errors import AGAIN, Hint, NotFound, StorageFailed
 from planrunner.fileio import give_name, sync_folder, unnamed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower.declarations import versions_kept
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.redaction import Redactor
@@ -54,7 +55,7 @@ class SecretFound(ArtifactRefused):
     """The file holds a secret that cannot be removed from it."""
 
 
-class Digest(NamedTuple):
+class Digest(Struct):
     """What was copied: SHA-256 in hexadecimal and the number of bytes."""
 
     sha256: str
@@ -372,7 +373,7 @@ _LOOKED_AT = 1 << 16
 """Bytes at the beginning of a file that tell whether it is text."""
 
 
-class Found(NamedTuple):
+class Found(Struct):
     """What would be written for the secrets of a file, and whether the file is text, in which that can be done."""
 
     masks: tuple[str, ...]
@@ -429,7 +430,7 @@ _BATCH = 64
 """Contents that are looked at while everybody else waits."""
 
 
-class Collected(NamedTuple):
+class Collected(Struct):
     """Digests that were removed (or would be), and their bytes; how many others are kept, and their bytes; how many of
     those nothing refers to, but are too young."""
 

@@ -5,16 +5,17 @@ that are recorded, beside the claims that contradict them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.knowledge.notes import Citation, Note
 from planrunner.knowledge.ranking import ranked, words
+from planrunner.records import Struct
 
 Json = Any
 Status = Literal["confirmed", "supported", "open", "disputed"]
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """What a claim comes to: the number of independent ``sources`` and of ``tests``, and the claims against it."""
 
     status: Status

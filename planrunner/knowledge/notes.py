@@ -15,6 +15,7 @@ from planrunner.failures import Failure
 from planrunner.files.beneath import Beneath, steps
 from planrunner.files.walk import contents, entries
 from planrunner.knowledge.sources import owner
+from planrunner.records import Struct, defaults, fields
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -60,7 +61,7 @@ class Citation(NamedTuple):
         return self.author.casefold() or (owner(self.url) if self.url else "this project")
 
 
-class PassedTest(NamedTuple):
+class PassedTest(Struct):
     """A test that came out well: the task of a run, and what it carries out."""
 
     task: str
@@ -68,7 +69,7 @@ class PassedTest(NamedTuple):
     command: str = ""
 
 
-class Note(NamedTuple):
+class Note(Struct):
     """A note or a claim; the ``title`` of a claim is what it states. ``by`` is who wrote it, ``created`` the day. A
     ``confidence`` that is stated, from 0 to 1, stands for the one that is counted."""
 
@@ -169,9 +170,9 @@ def _given(kind: Any, said: Json, what: str) -> dict[str, Json]:
     """What a mapping says; a key without a value says nothing. Raises UsageError, also for an unknown key."""
     if not isinstance(said, dict):
         raise UsageError(f"{what} is not a mapping")
-    unknown = next((key for key in said if key not in kind._fields), None)
+    unknown = next((key for key in said if key not in fields(kind)), None)
     if unknown is not None:
-        raise UsageError(f"{what} has no key `{unknown}`: expected {', '.join(kind._fields)}")
+        raise UsageError(f"{what} has no key `{unknown}`: expected {', '.join(fields(kind))}")
     return {key: value for key, value in said.items() if value is not None}
 
 
@@ -182,7 +183,7 @@ def _part(kind: Any, said: Json, what: str) -> Any:
         if not isinstance(value, bool if key == "checked" else str):
             wanted = "true or false" if key == "checked" else "text; write it in quotes"
             raise UsageError(f"`{key}` of {what} must be {wanted}")
-    missing = next((key for key in kind._fields if key not in kind._field_defaults and key not in given), None)
+    missing = next((key for key in fields(kind) if key not in defaults(kind) and key not in given), None)
     if missing is not None:
         raise UsageError(f"{what} needs `{missing}`")
     return kind(**given)

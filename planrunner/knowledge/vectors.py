@@ -9,8 +9,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
+
+from planrunner.records import Struct
 
 DIMENSIONS = 256
 HASH = "hash"
@@ -19,7 +21,7 @@ _WORTH = 500
 """From so many vectors on numpy is quicker than it takes to import."""
 
 
-class Vector(NamedTuple):
+class Vector(Struct):
     """What an embedder made of a text: ``embedder`` is its name with the length, ``data`` are 32-bit floats, of length
     one together (or all zero), so that a product of two is their similarity."""
 

@@ -4,12 +4,11 @@ to."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.machine.budgets import (
     Shortage,
     chain,
-    fits,
     is_another,
     is_reflection,
     ledger_of,
@@ -21,31 +20,26 @@ from planrunner.machine.budgets import (
     scope_of,
     sentence,
     shown,
+    stop,
     time_limit,
 )
-from planrunner.machine.commands import Close, Command, Record, Start
+from planrunner.machine.commands import Command, Record, Start
 from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
     BudgetRefused,
     FrameClosing,
-    Outcome,
     PlanRefused,
-    PolicyChanged,
     StopRequested,
     TaskDelayed,
     TaskSettled,
 )
-from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount, units
 from planrunner.machine.recovery import out_of_budget
-from planrunner.machine.scope import TaskScope, plan_of
-from planrunner.machine.state import Circuit, Governed, State
-from planrunner.machine.statuses import SETTLED, IllegalMove, move
-from planrunner.plan import compiled
-from planrunner.plan.expressions.values import EvaluationError, TemplateError
-from planrunner.plan.model import Breaker, Budgets, Task
-from planrunner.plan.rights import Level, Right, narrows
-from planrunner.plan.tasks import tools_of
-from planrunner.plan.templates import render
+from planrunner.machine.state import Circuit, State
+from planrunner.machine.statuses import IllegalMove, move
+from planrunner.plan.model import Breaker
+from planrunner.records import Struct
 
 Json = Any
 
@@ -147,7 +141,7 @@ class Admission:
     def chosen(self, number: int) -> dict[str, Json]:
         """What a task that begins sets aside, as the journal keeps it; also a limit of nothing for what it spends."""
         state = self._state
-        spends = state.trait(state.specs[number]).spends if state.edition > 9 else ()
+        spends = state.trait(state.specs[number]).spends
         return {what: amount(what, more) for what, more in self._chosen[number].items() if more or what in spends}
 
 
@@ -190,25 +184,7 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     return stop(state, short, detail)
 
 
-def stop(state: State, short: Shortage, why: str) -> Command:
-    """Nothing new starts inside the scope of a limit; what runs may end."""
-    if short.scope == PLAN:
-        return Record(StopRequested("budget", "", why))
-    return Record(FrameClosing(state.specs[short.scope].id, "budget", why))
-
-
-def next_round(state: State, number: int) -> Command | None:
-    """Why a loop does not go into another round; None when it may."""
-    short = fits(state, number, {"iterations": 1})
-    if short is None:
-        return None
-    around = (state.tasks[scope].inner for scope in chain(state, number)[:-1])
-    if short.scope == number or state.stop_reason or any(frame is not None and frame.closing for frame in around):
-        return Close(number, "budget", sentence(state, short))
-    return stop(state, short, sentence(state, short))
-
-
-class Wanted(NamedTuple):
+class Wanted(Struct):
     """A limit that tasks wait for people to extend: of the task ``scope`` (empty: the plan), for ``what``. One of
     ``tasks`` (paths) continues with ``least`` more and all of them with ``more`` (time: with any more, which is 0
     here); seconds, dollars or counts. ``ask`` is the sentence for people."""
@@ -312,16 +288,18 @@ def _watching(state: State, number: int) -> Iterator[tuple[Breaker, Circuit]]:
             yield breaker, state.circuits.setdefault(at, Circuit())
 
 
-def attempt_started(state: State, number: int) -> None:
+def attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     """An attempt begins: behind an open breaker it is the one that tries."""
+    number = state.index[event.task]
     for _, circuit in _watching(state, number):
         circuit.waiting.pop(number, None)
         if circuit.since is not None:
             circuit.trial = number
 
 
-def attempt_ended(state: State, number: int, outcome: Outcome, at: float) -> None:
+def attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     """Count failures in a row; a success closes the circuit."""
+    number, outcome = state.index[event.task], event.outcome
     if outcome.failure in _NO_VERDICT:
         return
     for breaker, circuit in _watching(state, number):
@@ -385,136 +363,6 @@ def task_delayed(state: State, event: TaskDelayed, at: float) -> None:
     for breaker, circuit in _watching(state, number):
         if breaker.uses == event.breaker:
             circuit.waiting[number] = None
-
-
-# Loops
-
-
-def signature(state: State, frame: Frame) -> tuple[tuple[str, str, str], ...]:
-    """How a round failed: what failed, in which class and why; empty for one that went well."""
-    names = {number: name for name, number in frame.index.items()}
-    return tuple((names[at], state.tasks[at].failure, state.tasks[at].detail) for at in frame.failures)
-
-
-def follow(state: State, before: Frame, frame: Frame, carries: bool) -> None:
-    """Tell a new round how many before it, in a row, changed nothing that is carried, and how many failed alike."""
-    frame.sign = signature(state, before)
-    frame.alike = alike(state, before)
-    frame.same = before.same + 1 if carries and frame.values == before.values else 0
-
-
-def alike(state: State, frame: Frame) -> int:
-    """Rounds in a row that failed alike, this one included."""
-    sign = signature(state, frame)
-    if not sign:
-        return 0
-    return frame.alike + 1 if sign == frame.sign else 1
-
-
-# Policies: tighter budgets, gates for labels, and the rights of each task
-
-
-POLICY = "policy"
-"""The stage of the gate before a task for which a policy says to ask."""
-
-
-def govern(state: State, recorded: Iterable[Mapping[str, Json]]) -> None:
-    """Let the levels of a policy hold for the run from now on. They are recorded with its start, and again when it goes
-    on under another policy: replay needs no file."""
-    written = state.plan if state.governed is None else state.governed.plan
-    records = list(recorded)
-    limits = [compiled.load(record["limits"]) for record in records if record.get("limits")]
-    gated = {label: gate for plan in reversed(limits) for label, gate in plan.gated}
-    levels = tuple(Level(record["name"], record["policy"], record.get("file", "")) for record in records)
-    state.governed = Governed(written, levels)
-    state.plan = written._replace(
-        budgets=tightest([written.budgets, *(plan.budgets for plan in limits)]),
-        gated=tuple({**dict(written.gated), **gated}.items()),
-    )
-    state.limit(state.plan.budgets)
-    state.restricted = state.restricted or bool(records)
-
-
-def tightest(budgets: Iterable[Budgets]) -> Budgets:
-    """Limits of which none is above any of those given; what is said first of a warning and of what follows counts."""
-    limits = Budgets()
-    for each in budgets:
-        known = zip(Budgets._fields, limits, each)
-        limits = Budgets(**{name: _tighter(name, one, other) for name, one, other in known})
-    return limits
-
-
-def _tighter(name: str, one: Json, other: Json) -> Json:
-    if name in ("warn", "on_exhausted"):
-        return one or other
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
-
-
-def levels_of(state: State, number: int) -> tuple[Level, ...]:
-    """The levels that hold for a task: the operator's, that of the plan, those around the task, and its own."""
-    task, frame = state.specs[number], state.tasks[number].frame
-    levels = [Level(f"task {task.id}", task.policy)]
-    while frame.owner >= 0:
-        owner = state.specs[frame.owner]
-        if frame.linked is not None:
-            levels.append(Level(f"the plan {frame.linked.id}", frame.linked.policy, frame.linked.file))
-        levels.append(Level(f"task {owner.id}", owner.policy))
-        frame = state.tasks[frame.owner].frame
-    levels.append(Level("the plan", state.plan.policy))
-    if state.governed is not None:
-        levels += reversed(state.governed.levels)
-    return tuple(level for level in reversed(levels) if narrows(level.data))
-
-
-def hook_asks(state: State, number: int) -> str:
-    """What a hook of an agent asks people before a call that its model wants; empty where none asks."""
-    frame = state.tasks[number].frame
-    if frame.kind != "items" or not tools_of(state.specs[frame.owner]):
-        return ""
-    return str(frame.values[number - frame.first].get("ask") or "")
-
-
-def policy_asks(state: State, number: int) -> Right | None:
-    """What a policy says to ask people about before a task starts; None where nothing is to be asked."""
-    task = state.specs[number]
-    if not task.uses or number in state.containers:
-        return None
-    frame = state.tasks[number].frame
-    levels = levels_of(state, number)
-    if not levels:
-        return None
-    from planrunner.plan.policy_checks import judged
-
-    env = state.plan.env if frame.owner < 0 else plan_of(state, frame)[0].env
-    said = [right for _, right in judged(levels, _as_wanted(state, number, task), env) if right.verdict == "ask"]
-    return said[0] if said else None
-
-
-def _as_wanted(state: State, number: int, task: Task) -> Task:
-    """A call that a model wants, with the values that it gave: they do not change any more. What is asked about one
-    tool of a server is not asked about all of them."""
-    frame = state.tasks[number].frame
-    if frame.kind != "items" or not tools_of(state.specs[frame.owner]):
-        return task
-    try:
-        return task._replace(inputs=render(task.inputs, TaskScope(state, number)))
-    except (TemplateError, EvaluationError):  # the attempt fails of it, and says so
-        return task
-
-
-def policy_changed(state: State, event: PolicyChanged, at: float) -> None:
-    state.environment = {**state.environment, "policy": list(event.levels)}
-    govern(state, event.levels)
-    for number, task in enumerate(state.tasks):
-        if task.status in SETTLED:
-            continue
-        state.candidates[number] = None
-        if task.status in ("pending", "blocked"):  # what was said yes to was said under another policy
-            task.cleared = ()
-        if task.gate is not None and not task.gate.decision:
-            task.gate.votes = []
 
 
 def plan_refused(state: State, event: PlanRefused, at: float) -> None:

@@ -27,26 +27,20 @@ _SHAPING = ("env", "policy", "budgets", "gated", "on_failure", "rollback")
 """Fields of a plan that shape what its tasks do, and what their failure leads to; with the values that they read."""
 _OF_THE_PLAN = ("gate", "instruction")
 """Stages of the gates that what comes after them waits for."""
-_BOUND = 9
-"""The last edition of runs in which an approval was not bound to what it releases."""
 
 
 def digest(state: State, number: int, gate: GateState) -> str:
     """What an approval is for, in one word: another run, task, visit, policy, question or piece of evidence gives
     another, and so does another definition of anything that the gate releases."""
     seen = [[item.get(key) for key in ("kind", "name", "digest", "problem")] for item in gate.evidence]
-    if state.edition > _BOUND:
-        plan: list[Json] = [release(state, number, gate.stage), gate.policy]
-        name = unvisited(state.specs[number].id)
-    else:
-        name = state.specs[number].id
-        plan = [state.approved_digest, [state.plan.policy, gate.policy]]
-    return _hash(["gate", state.run_id, name, gate.visit, *plan, gate.request, seen])[:40]
+    released = release(state, number, gate.stage)
+    name = unvisited(state.specs[number].id)
+    return _hash(["gate", state.run_id, name, gate.visit, released, gate.policy, gate.request, seen])[:40]
 
 
 def stands(state: State, number: int, gate: GateState) -> bool:
     """Whether what people said at the gate is about the run as it is."""
-    return state.edition <= _BOUND or not gate.shown or gate.shown == digest(state, number, gate)
+    return not gate.shown or gate.shown == digest(state, number, gate)
 
 
 def void(state: State) -> set[int]:

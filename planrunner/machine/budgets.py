@@ -10,19 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown as as_json
-from planrunner.machine.commands import Command, Record
-from planrunner.machine.compensation_log import Rollback
-from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned, UndoEnded, UndoStarted
+from planrunner.machine.commands import (
+    Close,
+    Command,
+    Record,
+)
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    BudgetExtended,
+    BudgetWarned,
+    FrameClosing,
+    StopRequested,
+    TaskSettled,
+    UndoEnded,
+    UndoStarted,
+)
+from planrunner.machine.graph import Rollback
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.names import agent_of
 from planrunner.machine.state import State, Trait
+from planrunner.machine.statuses import SETTLED
 from planrunner.plan.agents import REFLECTION
-from planrunner.plan.model import Budgets, Task
+from planrunner.plan.model import ANY, Budgets, Task
 from planrunner.plan.tasks import tells_usage
+from planrunner.records import Struct
 
 Json = Any
 
@@ -36,8 +52,6 @@ far as there are some left; with ``:NAME`` where it is given that input alone.""
 _REPAIRS = 2
 """How often it asks again where its input ``repairs`` says nothing."""
 
-ANY = "any"
-"""Among what a capability spends: it may tell more than it declares, as a plugin can."""
 
 MAX_DEPTH = 32
 """Levels of tasks inside tasks where no budget sets another limit."""
@@ -52,7 +66,7 @@ _ASKS_AGAIN = 2
 _UNKNOWN = Trait()
 
 
-class Shortage(NamedTuple):
+class Shortage(Struct):
     """The limit that an attempt does not fit into: of which scope (``PLAN`` or a task) and what, how much it needs and
     how much is left. ``final`` is False while it may fit once others have given back what they do not use;
     ``unpriced`` is one whose spending is unknown."""
@@ -82,7 +96,7 @@ def chain(state: State, number: int) -> list[int]:
 def ledger_of(state: State) -> Ledger:
     """The ledger of a run, begun with what first belongs into one."""
     if state.ledger is None:
-        state.ledger = Ledger()
+        return state.begin_ledger()
     return state.ledger
 
 
@@ -184,7 +198,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
 
 def _judgement(state: State, task: Task, what: str) -> int:
     """What of a limit of a task is left to the judge of its criteria in plain words."""
-    if state.edition < 11 or not state.environment.get("judge"):
+    if not state.environment.get("judge"):
         return 0
     in_words = any(each.expression is None for each in (*task.expect, *task.postconditions))
     return (units(what, (state.environment.get("judging") or {}).get(what)) or 0) if in_words else 0
@@ -204,7 +218,7 @@ def _most_calls(task: Task, spends: tuple[str, ...]) -> float:
 
 def is_reflection(state: State, number: int) -> bool:
     """Whether a task looks back on another, or on the run: nothing else stops where a limit leaves nothing for it."""
-    return state.edition > 10 and REFLECTION in (state.specs[number].notes or {})
+    return REFLECTION in (state.specs[number].notes or {})
 
 
 def _part(state: State, number: int, what: str) -> int | None:
@@ -233,7 +247,7 @@ def _may_spend(state: State, number: int, what: str) -> bool:
         return True
     if not _does_anything(state, task.uses):
         return False
-    return any(name == "budgets" for name, _ in task.spans) or (state.edition > 9 and tells_usage(task))
+    return any(name == "budgets" for name, _ in task.spans) or tells_usage(task)
 
 
 def _does_anything(state: State, uses: str) -> bool:
@@ -305,8 +319,6 @@ def room(
 def used_up(state: State, number: int, wanted: Mapping[str, int] = EMPTY) -> Shortage | None:
     """The first limit, from the task outwards, of which nothing is left for an attempt that sets none of it aside
     (``wanted``) and may spend it all the same. Limits around what is under ``finally`` do not keep it from starting."""
-    if state.edition < 10:
-        return None
     ledger, task = read_ledger(state), state.specs[number]
     account = ledger.read(number)
     open_ended = [
@@ -328,8 +340,11 @@ def used_up(state: State, number: int, wanted: Mapping[str, int] = EMPTY) -> Sho
 # Folds
 
 
-def started(state: State, number: int, event: AttemptStarted) -> None:
+def attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     """An attempt that acts begins: it counts, and what it may spend is set aside."""
+    number = state.index[event.task]
+    if number in state.containers or (state.ledger is None and not event.reserved):
+        return
     ledger = ledger_of(state)
     scopes = chain(state, number)
     if not event.reissue and not state.specs[number].concluding:
@@ -339,8 +354,11 @@ def started(state: State, number: int, event: AttemptStarted) -> None:
     _cross(state, scopes)
 
 
-def ended(state: State, number: int, event: AttemptEnded) -> None:
+def attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     """What an attempt used is settled; one that was cut off keeps what it has set aside for when it goes on."""
+    number = state.index[event.task]
+    if number in state.containers or (state.ledger is None and not event.outcome.usage):
+        return
     ledger = ledger_of(state)
     scopes = chain(state, number)
     ledger.account(number).seconds += max(0.0, event.outcome.duration)
@@ -355,6 +373,11 @@ def ended(state: State, number: int, event: AttemptEnded) -> None:
 def is_limited(state: State, number: int, what: str) -> bool:
     """Whether the task or anything around it, up to the plan, has a limit for what is counted."""
     return any(limit_of(state, scope, what) is not None for scope in chain(state, number))
+
+
+def task_settled(state: State, event: TaskSettled, at: float) -> None:
+    if state.ledger is not None and event.status in SETTLED:
+        given_up(state, state.index[event.task])
 
 
 def given_up(state: State, number: int) -> None:
@@ -467,7 +490,7 @@ def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetEx
     where = f"`{scope}`" if scope else "the plan"
     events = []
     for what, more in body["add"].items():
-        if what not in (*COUNTED, "time") or units(what, more) is None or not more:
+        if (what not in COUNTED and what != "time") or units(what, more) is None or not more:
             return f"`{what}` cannot be extended by {as_json(more)}"
         has_limit = state.plan.budgets.time if what == "time" and not scope else limit_of(state, number, what)
         if has_limit is None:
@@ -496,6 +519,24 @@ def notices(state: State, now: float) -> list[Command]:
     if at is not None and state.spent_time(now) >= at:
         commands.append(Record(BudgetWarned("", "time", round(state.spent_time(now), 3), time_limit(state) or 0.0)))
     return commands
+
+
+def next_round(state: State, number: int) -> Command | None:
+    """Why a loop does not go into another round; None when it may."""
+    short = fits(state, number, {"iterations": 1})
+    if short is None:
+        return None
+    around = (state.tasks[scope].inner for scope in chain(state, number)[:-1])
+    if short.scope == number or state.stop_reason or any(frame is not None and frame.closing for frame in around):
+        return Close(number, "budget", sentence(state, short))
+    return stop(state, short, sentence(state, short))
+
+
+def stop(state: State, short: Shortage, why: str) -> Command:
+    """Nothing new starts inside the scope of a limit; what runs may end."""
+    if short.scope == PLAN:
+        return Record(StopRequested("budget", "", why))
+    return Record(FrameClosing(state.specs[short.scope].id, "budget", why))
 
 
 def warning_time(state: State) -> float | None:
@@ -575,7 +616,7 @@ def rollback_short_of(state: State, rollback: Rollback, position: int) -> str:
         rest = _left_for_rollback(state, rollback, what)
         if rest is not None and rest <= 0:
             return what
-    for what in _TOLD if state.edition > 9 else ():
+    for what in _TOLD:
         rest = _left_for_rollback(state, rollback, what)
         if rest is not None and rest <= 0 and _undo_may_tell(state, position, what):
             return what

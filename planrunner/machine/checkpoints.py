@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planrunner.machine import containers
+from planrunner.machine import clocks
 from planrunner.machine.commands import Close, Command, Open, Record, TakeCheckpoint
 from planrunner.machine.events import (
     AttemptEnded,
@@ -63,26 +63,22 @@ def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
         state.candidates[number] = None
 
 
-def kept_first(state: State, commands: Sequence[Command], now: float) -> list[Command]:
-    """The commands, with a checkpoint in place of each that ends a task or a round which calls for one, until that is
-    taken."""
-    ordered: list[Command] = []
-    for command in commands:
-        calls = _calls_for(state, command)
-        if calls is None:
-            ordered.append(command)
-            continue
-        number, round_ = calls
-        task = state.tasks[number]
-        moment = number, task.visit, task.attempts, round_
-        checkpoints = _known(state)
-        if checkpoints.taken.get(number) == moment:
-            ordered.append(command)
-        elif number not in state.asked or moment not in checkpoints.asked:
-            ordered.append(TakeCheckpoint(number, round_))
-        elif round_ and (due := state.wheel.due(number)) is not None and due <= now:
-            ordered.append(Record(FrameClosing(state.specs[number].id, "timeout")))
-    return ordered
+def kept_first(state: State, command: Command, now: float) -> Command | None:
+    """A checkpoint in place of what ends a task or a round which calls for one; nothing while it is taken."""
+    calls = _calls_for(state, command)
+    if calls is None:
+        return command
+    number, round_ = calls
+    task = state.tasks[number]
+    moment = number, task.visit, task.attempts, round_
+    checkpoints = _known(state)
+    if checkpoints.taken.get(number) == moment:
+        return command
+    if number not in state.asked or moment not in checkpoints.asked:
+        return TakeCheckpoint(number, round_)
+    if round_ and (due := state.wheel.due(number)) is not None and due <= now:
+        return Record(FrameClosing(state.specs[number].id, "timeout"))
+    return None
 
 
 def _calls_for(state: State, command: Command) -> tuple[int, int] | None:
@@ -193,4 +189,4 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
     if state.meters:
-        containers.meters_paused(state, at - event.idle)
+        clocks.meters_paused(state, at - event.idle)

@@ -5,7 +5,7 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from planrunner.frozen import EMPTY
 from planrunner.machine.events import (
@@ -34,6 +34,7 @@ from planrunner.machine.events import (
     UndoSettled,
     Warned,
 )
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Task
@@ -42,13 +43,13 @@ if TYPE_CHECKING:
 Json = Any
 
 
-class Compare(NamedTuple):
+class Compare(Struct):
     """A task that is reset is about to start: where it would be called as before, it keeps its result instead."""
 
     number: int
 
 
-class Open(NamedTuple):
+class Open(Struct):
     """Begin a task that holds others, or its next round (``round`` above 1)."""
 
     number: int
@@ -56,7 +57,7 @@ class Open(NamedTuple):
     round: int = 1
 
 
-class Close(NamedTuple):
+class Close(Struct):
     """What a task holds is settled: its attempt ends. ``failure`` and ``message`` say how, empty when it went well."""
 
     number: int
@@ -64,40 +65,40 @@ class Close(NamedTuple):
     message: str = ""
 
 
-class AskPeople(NamedTuple):
+class AskPeople(Struct):
     """Find out what a gate asks and shows; ``stage`` is as in GateRequested."""
 
     number: int
     stage: str
 
 
-class AskFacts(NamedTuple):
+class AskFacts(Struct):
     """Look at the facts that a task's preconditions read."""
 
     number: int
     names: tuple[str, ...]
 
 
-class AskFresh(NamedTuple):
+class AskFresh(Struct):
     """Look whether a task is done already."""
 
     number: int
 
 
-class AskProbe(NamedTuple):
+class AskProbe(Struct):
     """Let the capability find out whether an attempt of unknown end took effect."""
 
     number: int
     attempt: int
 
 
-class Save(NamedTuple):
+class Save(Struct):
     """Save the files that a task names, or what its capability needs to undo it, before it starts."""
 
     number: int
 
 
-class TakeCheckpoint(NamedTuple):
+class TakeCheckpoint(Struct):
     """Keep the files of the working directory, before a task counts as completed (``round`` 0) or after a round of a
     loop."""
 
@@ -105,7 +106,7 @@ class TakeCheckpoint(NamedTuple):
     round: int = 0
 
 
-class Undo(NamedTuple):
+class Undo(Struct):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
     key. ``reserved`` is as in UndoStarted."""
 
@@ -115,7 +116,7 @@ class Undo(NamedTuple):
     reserved: dict[str, Json] = EMPTY
 
 
-class Start(NamedTuple):
+class Start(Struct):
     """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` is as
     in AttemptStarted."""
 
@@ -125,7 +126,7 @@ class Start(NamedTuple):
     reserved: dict[str, Json] = EMPTY
 
 
-class Record(NamedTuple):
+class Record(Struct):
     """A decision with no effect outside: its event is all there is to it."""
 
     event: (
@@ -155,7 +156,7 @@ class Record(NamedTuple):
     )
 
 
-class End(NamedTuple):
+class End(Struct):
     """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``deadline``, ``cancelled``, ``killed``,
     ``task``, ``rolled_back`` or ``rollback_failed``."""
 
@@ -168,10 +169,7 @@ Involved = Union[Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo]
 """Commands that are more than a start, an event or the end."""
 Command = Union[Start, Record, End, Involved]
 
-_new = tuple.__new__
-"""Makes a NamedTuple in half the time of its constructor: every task is settled once."""
-
 
 def settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failure: str = "") -> Record:
     """The record of a task that reaches a status."""
-    return _new(Record, (_new(TaskSettled, (task.id, status, reason, detail, failure)),))
+    return Record(TaskSettled(task.id, status, reason, detail, failure))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
-from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -15,15 +14,24 @@ from planrunner.machine.events import (
     LeftAlone,
     RollbackEnded,
     RollbackStarted,
+    RunResumed,
     UndoEnded,
     UndoScheduled,
     UndoSettled,
     UndoStarted,
 )
-from planrunner.machine.hypotheses import forget
+from planrunner.machine.graph import Rollback
 from planrunner.machine.ledger import ROLLBACK
-from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move
+from planrunner.machine.names import is_within
+from planrunner.machine.state import CompensationLog, State, UndoStep
+from planrunner.machine.statuses import (
+    SETTLED,
+    IllegalMove,
+    after_settling,
+    forget,
+    free_slot,
+    move,
+)
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
@@ -155,14 +163,6 @@ def undone_containers(state: State) -> set[int]:
     return {number for number in undone - left if state.tasks[number].status == "completed"}
 
 
-def is_within(state: State, number: int, owner: int) -> bool:
-    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
-    wanted, frame = state.tasks[owner].inner, state.tasks[number].frame
-    while frame is not wanted and frame.owner >= 0:
-        frame = state.tasks[frame.owner].frame
-    return frame is wanted
-
-
 def _around(state: State, number: int, outermost: Frame | None = None) -> Iterator[int]:
     """A task and those around it, up to the level ``outermost``."""
     while number >= 0:
@@ -227,8 +227,10 @@ def under(compensation_log: CompensationLog, position: int) -> Rollback:
 CUT_OFF = ("interrupted", "unstarted", "cancelled")
 
 
-def register(state: State, event: AttemptStarted) -> None:
+def attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     """From the intent of an attempt on its task has to be undone, whatever becomes of it."""
+    if not event.undo:
+        return
     number = state.index[event.task]
     visit = state.tasks[number].visit
     compensation_log = _log_of(state)
@@ -245,10 +247,11 @@ def register(state: State, event: AttemptStarted) -> None:
         _add(state, compensation_log, step)
 
 
-def ended(state: State, event: AttemptEnded) -> None:
+def attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     """An attempt that started nothing leaves owed what the one before it did."""
-    number = state.index[event.task]
-    compensation_log = _log_of(state)
+    number, compensation_log = state.index[event.task], state.compensation_log
+    if compensation_log is None:
+        return
     for position in compensation_log.of.get(number, ()):
         step = compensation_log.steps[position]
         if (step.number, step.visit) == (number, state.tasks[number].visit) and step.attempt == event.attempt:
@@ -464,9 +467,11 @@ def left_alone(state: State, event: LeftAlone, at: float) -> None:
     state.unattended = True
 
 
-def resumed(state: State) -> None:
+def run_resumed(state: State, event: RunResumed, at: float) -> None:
     """A runner took the run over: the ends of undos that were under way were not seen."""
-    compensation_log = _log_of(state)
+    compensation_log = state.compensation_log
+    if compensation_log is None:
+        return
     for rollback in (compensation_log.main, *compensation_log.frames.values()):
         doing = current(compensation_log, rollback)
         if rollback.active and doing is not None and doing.outcome is None and doing.due is None:
@@ -477,6 +482,7 @@ def resumed(state: State) -> None:
 
 def _log_of(state: State) -> CompensationLog:
     if state.compensation_log is None:
+        state.use("undo")
         state.compensation_log = CompensationLog()
     return state.compensation_log
 

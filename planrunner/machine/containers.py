@@ -1,36 +1,17 @@
-"""Containers: how frames of loops, fan-outs and subplans open, go round and close, and their time meters."""
+"""Containers: how frames of loops, fan-outs and subplans open, go round and close."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
-from planrunner.machine.admission import alike, follow, next_round
-from planrunner.machine.budgets import too_deep, went_round
+from planrunner.machine.budgets import next_round, too_deep, went_round
+from planrunner.machine.clocks import limit_time
 from planrunner.machine.commands import Close, Command, Open, Record
-from planrunner.machine.compensation import is_within
-from planrunner.machine.endings import frame_failure, main_part_done
 from planrunner.machine.events import (
-    AttemptEnded,
-    AttemptStarted,
-    Event,
-    FactsObserved,
-    FactsRequested,
     FrameClosing,
     FrameOpened,
-    GateDecided,
-    GateExamined,
-    GateOpened,
-    GateReopened,
-    GateRequested,
-    GateVoted,
-    PeopleAwaited,
-    RetryScheduled,
-    SettingsComputed,
-    TaskDelayed,
-    TaskQueued,
     TaskSettled,
 )
 from planrunner.machine.graph import Frame
@@ -39,8 +20,7 @@ from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State, member
 from planrunner.machine.statuses import after_settling, wake, wake_waiting
-from planrunner.machine.stops import deadline_text, ended_by, timebox_put_off
-from planrunner.machine.timers import TIMEBOX, TimeMeter
+from planrunner.machine.stops import deadline_text, ended_by, frame_failure, main_part_done
 from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.agents import CHECK
 from planrunner.plan.expressions.evaluate import truth
@@ -101,7 +81,7 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
         stem = event.task[:-1] if family else prefix
         last = "" if event.attempt == 1 else f"@{event.attempt}"
         names = [f"{stem}{at + 1}{last}" if family else f"{stem}[{at}]" for at in range(len(event.values))]
-        items = [_named(member(task, item, value), name) for name, value in zip(names, event.values, strict=True)]
+        items = [member(task, item, value)._replace(id=name) for name, value in zip(names, event.values, strict=True)]
         items = _in_turn(state, items) if tools_of(task) else items
         return items, items
     if event.kind == "round":
@@ -109,7 +89,7 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
         body, prefix = list(task.loop.tasks), f"{prefix}#{event.number}"
     else:
         body = list(task.subplan if task.sub is None else task.sub.tasks)
-    return body, [_named(inner, f"{prefix}/{inner.id}") for inner in body]
+    return body, [inner._replace(id=f"{prefix}/{inner.id}") for inner in body]
 
 
 def _in_turn(state: State, calls: list[Task]) -> list[Task]:
@@ -127,12 +107,11 @@ def _in_turn(state: State, calls: list[Task]) -> list[Task]:
 
 def _limited(state: State, number: int, sub: Plan | None, named: list[Task]) -> list[Task]:
     """The tasks with the limits of the linked plans around them: such a limit counts as one of a label that only they
-    have, the path of the task that links the plan and, for a label of that plan, its name. Up to edition 10 those of
-    the nearest plan alone held."""
+    have, the path of the task that links the plan and, for a label of that plan, its name."""
     marks = {label for label in state.specs[number].labels if label.endswith("/")}
     limits: dict[str, list[str]] = {}
     around = list(_linked_around(state, number, sub))
-    for path, plan in around[: 1 if state.edition < 11 else None]:
+    for path, plan in around:
         if plan.max_parallel != Plan("").max_parallel:
             marks.add(f"{path}/")
             state.limits[f"{path}/"] = plan.max_parallel
@@ -160,42 +139,12 @@ def _linked_around(state: State, number: int, sub: Plan | None) -> Iterator[tupl
         sub, number = frame.linked, frame.owner
 
 
-def _named(task: Task, name: str) -> Task:
-    fields = list(task)
-    fields[0] = name
-    return tuple.__new__(type(task), fields)
-
-
 def tolerated(fanout: Fanout, size: int) -> int:
     """How many items may fail."""
     allowed = fanout.tolerate
     if isinstance(allowed, str):
         return int(size * float(allowed.strip().rstrip("%")) / 100.0)
     return int(allowed or 0)
-
-
-def limit_time(state: State, number: int, at: float) -> None:
-    """A container begins at ``at``: look at it when the time of this attempt is over. A ``deadline`` is for all that
-    passes; ``timeout``, ``timebox`` and ``budgets.time`` are for the time in which something moves (up to edition 9
-    only the last one). The limits of a fan-out's items are their own."""
-    task = state.specs[number]
-    line: list[float | None] = []
-    moving = [task.budgets.time]
-    if state.edition > 9 and task.timebox is not None:
-        moving.append(math.inf)  # the alarm of the timebox is put off while the meter is paused
-    if task.fanout is None:
-        (moving if state.edition > 9 else line).append(task.timeout)
-        if task.sub is not None:
-            line.append(task.sub.deadline)
-            moving.append(task.sub.budgets.time)
-    ends = min((at + limit for limit in line if limit is not None), default=None)
-    limit = min((limit for limit in moving if limit is not None), default=None)
-    if task.sub is not None and task.sub.due is not None:
-        ends = task.sub.due if ends is None else min(ends, task.sub.due)
-    if limit is not None:
-        meter_started(state, number, at, limit, ends)
-    elif ends is not None:
-        state.wheel.set(ends, number)
 
 
 def frame_closing(state: State, event: FrameClosing, at: float) -> None:
@@ -234,7 +183,7 @@ def step(state: State, number: int, now: float) -> Command | None:
     if not main_part_done(state, frame) or frame.finals_open:
         due = state.wheel.due(number)
         if due is not None and due <= now and not frame.closing:
-            why = _time_text(state, number, now) if state.edition > 9 else ""
+            why = _time_text(state, number, now)
             return Record(FrameClosing(state.specs[number].id, "timeout", why))
         return None
     failure, message = frame_failure(state, frame)
@@ -278,7 +227,7 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     assert frame is not None
     if state.endings and (why := ended_by(state, number)):
         return Close(number, "cancelled", why)
-    no_value = state.edition > 2 and any(lacks_value(state, each) for each in frame.failures)
+    no_value = any(lacks_value(state, each) for each in frame.failures)
     if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or no_value):
         return Close(number, failure, f"round {frame.round}: {message}")
     if loop.until is not None:
@@ -320,8 +269,7 @@ def _unreached(state: State, task: Task, frame: Frame) -> str:
         return f"{agent_text(task.agent, task.id)} has not given what was asked for, and {which} used up{why}"
     if task.agent is not None and task.agent.until is None:
         why = _last_check(state, frame)
-        who = agent_text(task.agent, task.id) if state.edition > 7 else f"the agent `{task.agent.name}`"
-        return f"{who} has not given {goal} after {frame.round} rounds{why}"
+        return f"{agent_text(task.agent, task.id)} has not given {goal} after {frame.round} rounds{why}"
     return f"`{goal}` is still false after {frame.round} rounds"
 
 
@@ -346,148 +294,25 @@ def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
     return all(number in {frame.index.get(name) for name in asked} for number in frame.failures)
 
 
-# Folds
+# Rounds that change nothing
 
 
-def meter_started(state: State, number: int, at: float, limit: float, due: float | None) -> None:
-    """A task with ``limit`` seconds begins."""
-    state.meters[number] = TimeMeter(limit, at, due)
-    _set_meter(state, number)
+def signature(state: State, frame: Frame) -> tuple[tuple[str, str, str], ...]:
+    """How a round failed: what failed, in which class and why; empty for one that went well."""
+    names = {number: name for name, number in frame.index.items()}
+    return tuple((names[at], state.tasks[at].failure, state.tasks[at].detail) for at in frame.failures)
 
 
-def _set_meter(state: State, number: int) -> None:
-    """Look at the task when the first of its limits is reached."""
-    meter = state.meters[number]
-    ends = meter.due
-    if meter.since is not None:
-        used_up = meter.since + meter.left
-        ends = used_up if ends is None else min(ends, used_up)
-    if ends is None or ends == math.inf:
-        state.wheel.drop(number)
-    else:
-        state.wheel.set(ends, number)
+def follow(state: State, before: Frame, frame: Frame, carries: bool) -> None:
+    """Tell a new round how many before it, in a row, changed nothing that is carried, and how many failed alike."""
+    frame.sign = signature(state, before)
+    frame.alike = alike(state, before)
+    frame.same = before.same + 1 if carries and frame.values == before.values else 0
 
 
-def _pause_meter(state: State, number: int, at: float) -> None:
-    meter = state.meters[number]
-    if meter.since is not None:
-        meter.left -= at - meter.since
-        meter.since, meter.paused = None, at
-        if state.edition > 9:
-            state.wheel.drop(number, TIMEBOX)
-        _set_meter(state, number)
-
-
-def _meter_goes_on(state: State, number: int, at: float, idle: float = 0.0) -> None:
-    """The time counts again from ``at`` on; of a meter that was not paused, the last ``idle`` seconds did not count."""
-    meter = state.meters[number]
-    put_off = idle if meter.since is not None else at - meter.paused
-    meter.since = at if meter.since is None else meter.since + idle
-    _set_meter(state, number)
-    timebox_put_off(state, number, put_off)
-
-
-def meters_run(state: State, number: int, at: float) -> None:
-    """Something begins, or a person has decided: the time of the run and of all that is around it counts again."""
-    if state.active_since is None:
-        state.active_since = at
-    while number >= 0 and state.meters:
-        meter = state.meters.get(number)
-        if meter is not None and meter.since is None:
-            _meter_goes_on(state, number, at)
-        number = state.tasks[number].frame.owner
-
-
-def meters_paused(state: State, at: float) -> None:
-    """No process acts on the run any more."""
-    for number in state.meters:
-        _pause_meter(state, number, at)
-
-
-def meters_resumed(state: State, at: float, idle: float) -> None:
-    """A process acts on the run again; of a runner that was killed the ``idle`` seconds since its last entry do not
-    count."""
-    for number in state.meters:
-        _meter_goes_on(state, number, at, idle)
-
-
-def people_awaited(state: State, event: PeopleAwaited, at: float) -> None:
-    if event.task:
-        _pause_meter(state, state.index[event.task], at)
-    elif state.active_since is not None:
-        state.active += at - state.active_since
-        state.active_since = None
-
-
-def stir(state: State, event: Event) -> None:
-    """Note inside which tasks an event may have changed whom their time waits for."""
-    if type(event) in _OF_ONE_TASK:
-        state.stirred.add(state.index[event.task])  # type: ignore[union-attr]
-    elif type(event) is not PeopleAwaited:
-        state.stirred = set(state.meters)
-
-
-_OF_ONE_TASK = frozenset(
-    {AttemptStarted, AttemptEnded, TaskSettled, TaskQueued, TaskDelayed, RetryScheduled, FrameOpened}
-    | {SettingsComputed, FactsRequested, FactsObserved}
-    | {GateRequested, GateExamined, GateOpened, GateReopened, GateVoted, GateDecided}
-)
-"""Events that change nothing but the task that they name, and those around it."""
-
-
-# Decisions
-
-
-def pause_meters(state: State) -> list[Command]:
-    """The tasks inside which only people can move anything from now on. Only those are looked at inside which something
-    has changed since the last look (``stirred``)."""
-    if not state.stirred or not (state.counts.get("blocked") or state.counts.get("in_doubt")):
-        return []
-    looked_at: set[int] = set()
-    waiting: set[int] = set()
-    for number in state.stirred:
-        while number >= 0 and number not in looked_at:
-            looked_at.add(number)
-            meter = state.meters.get(number)
-            if meter is not None and meter.since is not None and _waits_for_people(state, number):
-                waiting.add(number)
-            number = state.tasks[number].frame.owner
-    ordered = [number for number in state.meters if number in waiting] if len(waiting) > 1 else waiting
-    return [Record(PeopleAwaited(state.specs[number].id)) for number in ordered]
-
-
-_FEW = 8
-"""Running tasks that are asked for before all that is inside a task is looked at."""
-
-
-def _waits_for_people(state: State, owner: int) -> bool:
-    frame = state.tasks[owner].inner
-    assert frame is not None
-    if any(is_within(state, number, owner) for number in islice(state.running, _FEW)):
-        return False  # what most looks at a large frame find
-    people = False
-    for number in _inside(state, frame):
-        status = state.tasks[number].status
-        if status not in _OPEN:
-            continue
-        if number in state.running or number in state.asked or number in state.held or status == "queued":
-            return False
-        if status == "pending" and state.wheel.due(number) is not None:
-            return False
-        people = people or status in ("blocked", "in_doubt")
-    return people
-
-
-def _inside(state: State, frame: Frame) -> Iterator[int]:
-    """The tasks of a frame, at whatever depth."""
-    frames = [frame]
-    while frames:
-        one = frames.pop()
-        for number in range(one.first, one.first + one.size):
-            yield number
-            inner = state.tasks[number].inner
-            if inner is not None:
-                frames.append(inner)
-
-
-_OPEN = frozenset({"pending", "queued", "running", "blocked", "in_doubt"})
+def alike(state: State, frame: Frame) -> int:
+    """Rounds in a row that failed alike, this one included."""
+    sign = signature(state, frame)
+    if not sign:
+        return 0
+    return frame.alike + 1 if sign == frame.sign else 1

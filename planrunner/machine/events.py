@@ -1,7 +1,7 @@
 """Facts and intents: what the journal keeps for ever. Past tense; every field is plain JSON data.
 
-An event is stored as (seq, at, kind, version, body); ``at`` is seconds since 1970. Kinds and fields change only with a
-new version and an upcaster in ``journal/codec.py``.
+An event is stored as (seq, at, kind, version, body); ``at`` is seconds since 1970,
+``version`` the ``EDITION`` that wrote it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Union, get_args
 
 from planrunner.frozen import EMPTY
+from planrunner.records import Struct
 
 Json = Any
 TaskStatus = Literal[
@@ -31,7 +32,7 @@ RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "fai
 LOST = "sandbox.lost"  # the rule of a row of ``refused`` that names files which are gone with the sandbox: no failure
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
     plugin's own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are tails of the text.
     ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside.
@@ -42,13 +43,13 @@ class Outcome(NamedTuple):
 
     failure: str = ""
     message: str = ""
-    outputs: dict[str, Json] = EMPTY
+    outputs: dict[str, Json] = {}
     exit_code: int | None = None
     duration: float = 0.0
     stdout: str = ""
     stderr: str = ""
     artifacts: tuple[dict[str, Json], ...] = ()
-    usage: dict[str, Json] = EMPTY
+    usage: dict[str, Json] = {}
     rule: str = ""
     refused: tuple[dict[str, Json], ...] = ()
     acted: bool = True
@@ -56,78 +57,40 @@ class Outcome(NamedTuple):
     """A template or an expression of the plan had no value, or none that fits: another attempt meets the same."""
     retry_after: float | None = None
     """Seconds that the other side asks to be left alone before another attempt."""
-    retry: dict[str, Json] = EMPTY
+    retry: dict[str, Json] = {}
     """The policy by which the capability asks for another attempt where the task's ``retry`` gives none: ``attempts``
     in all, ``delay`` and ``max_delay`` in seconds."""
 
 
-def _outcome(
-    cls: type[Outcome],
-    failure: str = "",
-    message: str = "",
-    outputs: dict[str, Json] = EMPTY,
-    exit_code: int | None = None,
-    duration: float = 0.0,
-    stdout: str = "",
-    stderr: str = "",
-    artifacts: tuple[dict[str, Json], ...] = (),
-    usage: dict[str, Json] = EMPTY,
-    rule: str = "",
-    refused: tuple[dict[str, Json], ...] = (),
-    acted: bool = True,
-    no_value: bool = False,
-    retry_after: float | None = None,
-    retry: dict[str, Json] = EMPTY,
-) -> Outcome:
-    """As the class makes it, with mappings of its own: capabilities fill those of their outcomes."""
-    outputs = {} if outputs is EMPTY else outputs
-    usage = {} if usage is EMPTY else usage
-    retry = {} if retry is EMPTY else retry
-    said = (failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage)
-    return tuple.__new__(cls, (*said, rule, refused, acted, no_value, retry_after, retry))
-
-
-_outcome.__qualname__ = Outcome.__new__.__qualname__  # for messages
-setattr(Outcome, "__new__", staticmethod(_outcome))  # noqa: B010  # the body of a named tuple may not define it
-
-ENDED = Outcome._make(Outcome._field_defaults.values())
+ENDED = Outcome(outputs=EMPTY, usage=EMPTY, retry=EMPTY)
 """Ended well, with nothing more to say; shared, so its mappings cannot be filled."""
 
 
-EDITION = 11
-"""The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
-allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to 2 a loop went another round
-after a missing value. Up to 3 a task whose call was not made counted as one that acted. Up to 4 a task whose earlier
-result did not fit could start beyond the limit of running tasks. Up to 5 gates were not held to their own criteria and
-had no outputs by a ``value``. Up to 6 reasons were worded otherwise, and what a re-run queued could start after a
-further failure. Up to 7 the check of an agent's work was named otherwise. Up to 8 containers read `attempt` and `retry`
-as in the attempt before, and a plan rolled back since it failed was rolled back again. Failures of the class ``logic``
-alone gave evidence, and a task with an exit code that its criteria accepted had no outputs. Up to 9 a used-up limit
-kept out only what sets some aside, limits of a container counted waiting for people, and a need on a member was one on
-its family. Up to 10 judges got nothing of an attempt, priors alone settled hypotheses, and rejections read options."""
+EDITION = 12
+"""The rules by which a run is decided and the form of its events, one number for both: every entry bears it. Until a
+first release there is one edition at a time, and entries of another one are refused."""
 
 
-class RunStarted(NamedTuple):
+class RunStarted(Struct):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
     engine and schema versions, plugin versions, host, python and platform, policy, profile and the digests of the
     settings. ``boot`` ties the time of this event to a clock that cannot be set: ``id`` of the boot and ``uptime`` in
-    seconds. An ``attended`` run has a person at its terminal who answers gates: it waits for them and does not pause.
-    ``edition`` is the version of the rules by which the run is decided; it keeps the one that it started with."""
+    seconds. An ``attended`` run has a person at its terminal who answers gates: it waits for them and does not
+    pause."""
 
     plan_digest: str
     params: dict[str, Json]
     seed: int
     selected: tuple[str, ...] | None = None
     max_parallel: int | None = None
-    traits: dict[str, Json] = EMPTY
-    environment: dict[str, Json] = EMPTY
-    boot: dict[str, Json] = EMPTY
+    traits: dict[str, Json] = {}
+    environment: dict[str, Json] = {}
+    boot: dict[str, Json] = {}
     attended: bool = False
-    edition: int = 1
 
 
-class RunResumed(NamedTuple):
+class RunResumed(Struct):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
     ``idle`` are the seconds since the event before, in which no process acted on the run. ``unconfined`` says that a
     person has taken the sandbox away until the run rests again. ``settings`` are the digests of the settings of the
@@ -135,20 +98,20 @@ class RunResumed(NamedTuple):
 
     epoch: int
     by: str = ""
-    boot: dict[str, Json] = EMPTY
+    boot: dict[str, Json] = {}
     idle: float = 0.0
     attended: bool = False
     unconfined: bool = False
-    settings: dict[str, Json] = EMPTY
+    settings: dict[str, Json] = {}
 
 
-class TaskQueued(NamedTuple):
+class TaskQueued(Struct):
     """Ready, but no slot is free."""
 
     task: str
 
 
-class AttemptStarted(NamedTuple):
+class AttemptStarted(Struct):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered
     call. ``reserved`` is what it may spend at most (cost in dollars, tokens, calls). With ``undo`` what undoes the task
@@ -160,23 +123,27 @@ class AttemptStarted(NamedTuple):
     inputs: str = ""
     effect: str = "unsafe"
     reissue: int = 0
-    reserved: dict[str, Json] = EMPTY
+    reserved: dict[str, Json] = {}
     undo: bool = False
 
 
-class UndoEnded(NamedTuple):
+class UndoEnded(Struct):
+    """An attempt to undo a task ended."""
+
     task: str
     attempt: int
     outcome: Outcome
 
 
-class AttemptEnded(NamedTuple):
+class AttemptEnded(Struct):
+    """An attempt ended; what it comes to is decided afterwards."""
+
     task: str
     attempt: int
     outcome: Outcome
 
 
-class RetryScheduled(NamedTuple):
+class RetryScheduled(Struct):
     """The failed attempt is followed by another one at ``due`` (seconds since 1970)."""
 
     task: str
@@ -185,7 +152,7 @@ class RetryScheduled(NamedTuple):
     failure: str
 
 
-class TaskSettled(NamedTuple):
+class TaskSettled(Struct):
     """The task reached a final status, or ``blocked`` and ``in_doubt``, which wait for a person. ``reason`` is a short
     code, ``detail`` the sentence people read; ``failure`` is the class of a failed one."""
 
@@ -196,14 +163,14 @@ class TaskSettled(NamedTuple):
     failure: str = ""
 
 
-class FailureResolved(NamedTuple):
+class FailureResolved(Struct):
     """The handlers of a failed task are done: ``recovered_by`` stands in for it; empty: none does."""
 
     task: str
     recovered_by: str = ""
 
 
-class DoubtSettled(NamedTuple):
+class DoubtSettled(Struct):
     """What became of an attempt of unknown end: ``retry`` (issue again), ``completed``, ``failed``, or
     ``unknown`` where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is
     known: of the attempt, or of a probe that gave no answer (timeout, or interrupted: it is asked again)."""
@@ -215,7 +182,7 @@ class DoubtSettled(NamedTuple):
     failure: str = ""
 
 
-class StopRequested(NamedTuple):
+class StopRequested(Struct):
     """No task starts from now on. With the ``reason`` pause, budget or revision (the task ``by`` proposes another plan)
     running tasks finish. With interrupted, terminated, hangup, quit (INT, TERM, HUP, QUIT) or storage they are stopped
     and the run pauses. With time (of a budget), deadline, cancelled or killed, open tasks are cancelled and the run
@@ -227,23 +194,23 @@ class StopRequested(NamedTuple):
     comment: str = ""
 
 
-class RunParked(NamedTuple):
+class RunParked(Struct):
     """The runner lets go of the run, which can be resumed. ``waiting`` names what it waits for."""
 
     reason: str
     waiting: tuple[str, ...] = ()
 
 
-class RunEnded(NamedTuple):
+class RunEnded(Struct):
     """``reason`` ``outputs`` is a run that failed since an output of the plan has no value; ``detail`` says why."""
 
     status: RunStatus
     reason: str = ""
-    outputs: dict[str, Json] = EMPTY
+    outputs: dict[str, Json] = {}
     detail: str = ""
 
 
-class FrameOpened(NamedTuple):
+class FrameOpened(Struct):
     """A task that holds others begins, or goes into its next round: its tasks exist from now on. ``kind`` is
     ``subplan`` (``values``: parameters), ``round`` (``number`` from 1, ``values``: what is carried) or ``items``
     (``values``: the list of items)."""
@@ -255,7 +222,7 @@ class FrameOpened(NamedTuple):
     values: Json = None
 
 
-class FrameClosing(NamedTuple):
+class FrameClosing(Struct):
     """Nothing of what a task holds starts any more; what runs is stopped. ``reason`` is timeout, cancelled or
     budget, ``comment`` the sentence people read."""
 
@@ -264,7 +231,7 @@ class FrameClosing(NamedTuple):
     comment: str = ""
 
 
-class RunForked(NamedTuple):
+class RunForked(Struct):
     """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
     ``run``, in which attempts that were under way never began. ``params`` are those that are set again, ``idle`` the
     seconds since the entry before."""
@@ -272,12 +239,12 @@ class RunForked(NamedTuple):
     run: str
     parent: str
     seq: int
-    params: dict[str, Json] = EMPTY
+    params: dict[str, Json] = {}
     idle: float = 0.0
     by: str = ""
 
 
-class RunRevised(NamedTuple):
+class RunRevised(Struct):
     """From here on the run has another plan: revision ``number`` (the first plan is 1), by ``by`` for a ``reason``.
     Each task keeps what it came to; what is reset because of the revision is named by the ``TasksReset`` that
     follows. ``params``, ``traits``, ``environment``, ``max_parallel`` and ``selected`` are as in ``RunStarted`` and
@@ -289,9 +256,9 @@ class RunRevised(NamedTuple):
     plan_digest: str
     by: str = ""
     reason: str = ""
-    params: dict[str, Json] = EMPTY
-    traits: dict[str, Json] = EMPTY
-    environment: dict[str, Json] = EMPTY
+    params: dict[str, Json] = {}
+    traits: dict[str, Json] = {}
+    environment: dict[str, Json] = {}
     max_parallel: int | None = None
     selected: tuple[str, ...] | None = None
     stopped: tuple[str, ...] = ()
@@ -299,7 +266,7 @@ class RunRevised(NamedTuple):
     idle: float = 0.0
 
 
-class RevisionDeclined(NamedTuple):
+class RevisionDeclined(Struct):
     """The run keeps its plan: what ``task`` proposed as the next revision counts for nothing."""
 
     task: str
@@ -307,7 +274,7 @@ class RevisionDeclined(NamedTuple):
     reason: str = ""
 
 
-class RunReopened(NamedTuple):
+class RunReopened(Struct):
     """A run that has ended acts again, for a ``reason``: retry, rerun, rollback, revise or budget (it has
     another plan or more to spend, and waits to be resumed)."""
 
@@ -315,7 +282,7 @@ class RunReopened(NamedTuple):
     by: str = ""
 
 
-class TasksReset(NamedTuple):
+class TasksReset(Struct):
     """Tasks are reset as if they had never run: ``reason`` is rework, retry, rerun, revised or forked (gates whose
     decision was for the other run, with what comes after them), ``cause`` the task that sent back, ``comment`` what was
     said. Those of ``unless_same`` keep their result if they would be called as before and, unless ``by_call``, are of a
@@ -323,8 +290,8 @@ class TasksReset(NamedTuple):
     others opens again, and each task inside it keeps its result by the same rule, but for those that are named here as
     well. With ``services_first`` what comes after the services among them by needs, at once or through others, waits
     until these are ready. Those of ``named`` were asked for by name: they begin though their level fails already, as do
-    those that went well before; what fails later stops them too. Without ``named`` (older journals) all of them begin
-    though their level fails. ``changed`` says why gates among them and inside them ask again."""
+    those that went well before; what fails later stops them too.
+    ``changed`` says why gates among them and inside them ask again."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -334,11 +301,11 @@ class TasksReset(NamedTuple):
     unless_same: tuple[str, ...] = ()
     by_call: bool = True
     services_first: bool = False
-    named: tuple[str, ...] | None = None
-    changed: dict[str, str] = EMPTY
+    named: tuple[str, ...] = ()
+    changed: dict[str, str] = {}
 
 
-class ResetPlanned(NamedTuple):
+class ResetPlanned(Struct):
     """Tasks are to be reset once those among them that run have ended; until then none of them starts."""
 
     tasks: tuple[str, ...]
@@ -348,14 +315,14 @@ class ResetPlanned(NamedTuple):
     comment: str = ""
 
 
-class FreshnessAsked(NamedTuple):
+class FreshnessAsked(Struct):
     """Is the task done already? ``call`` is the digest of what it would be called with."""
 
     task: str
     call: str = ""
 
 
-class FreshnessSeen(NamedTuple):
+class FreshnessSeen(Struct):
     """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
     they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
     tells what is not. ``outputs`` and ``artifacts`` are what it gave then. ``fault`` says why its files could not be
@@ -365,13 +332,13 @@ class FreshnessSeen(NamedTuple):
     same: bool = False
     inputs: str = ""
     since: str = ""
-    outputs: dict[str, Json] = EMPTY
+    outputs: dict[str, Json] = {}
     artifacts: tuple[dict[str, Json], ...] = ()
     why: str = ""
     fault: str = ""
 
 
-class TaskDelayed(NamedTuple):
+class TaskDelayed(Struct):
     """Ready, but held back by an open circuit breaker, or by its own ``delay``; looked at again at ``due`` (seconds
     since 1970). ``breaker`` is the pattern of what the breaker watches, empty for a delay."""
 
@@ -381,11 +348,11 @@ class TaskDelayed(NamedTuple):
     detail: str = ""
 
 
-class LeftAlone(NamedTuple):
+class LeftAlone(Struct):
     """The run is unattended until it is resumed: tasks in doubt that can be undone are undone."""
 
 
-class BackupAsked(NamedTuple):
+class BackupAsked(Struct):
     """The files that fit ``patterns``, relative to the directory of the run, are saved before a task starts; once for
     each ``visit``."""
 
@@ -394,7 +361,7 @@ class BackupAsked(NamedTuple):
     patterns: tuple[str, ...]
 
 
-class BackupMade(NamedTuple):
+class BackupMade(Struct):
     """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
     directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
     where it leads. What fits the patterns and is not among them did not exist. Where the capability undoes the task
@@ -411,7 +378,7 @@ class BackupMade(NamedTuple):
     rule: str = ""
 
 
-class RollbackStarted(NamedTuple):
+class RollbackStarted(Struct):
     """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
     list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
     ``bare`` are tasks that acted as well and do not say how they are undone.
@@ -431,7 +398,7 @@ class RollbackStarted(NamedTuple):
     message: str = ""
 
 
-class UndoStarted(NamedTuple):
+class UndoStarted(Struct):
     """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
     attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says), files or capability
     (it takes back itself what it did). ``reserved`` is what it may spend at most of what is reserved for the rollback
@@ -444,10 +411,10 @@ class UndoStarted(NamedTuple):
     kind: Literal["action", "files", "capability"] = "action"
     inputs: str = ""
     reissue: int = 0
-    reserved: dict[str, Json] = EMPTY
+    reserved: dict[str, Json] = {}
 
 
-class UndoScheduled(NamedTuple):
+class UndoScheduled(Struct):
     """The failed attempt to undo a task is followed by another one at ``due`` (seconds since 1970)."""
 
     task: str
@@ -456,7 +423,7 @@ class UndoScheduled(NamedTuple):
     failure: str
 
 
-class UndoSettled(NamedTuple):
+class UndoSettled(Struct):
     """What a task did is ``undone``; or that ``failed``; or it was ``left`` as it is."""
 
     task: str
@@ -465,7 +432,7 @@ class UndoSettled(NamedTuple):
     detail: str = ""
 
 
-class RollbackEnded(NamedTuple):
+class RollbackEnded(Struct):
     """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed; ``within`` is as in
     RollbackStarted."""
 
@@ -473,7 +440,7 @@ class RollbackEnded(NamedTuple):
     within: str = ""
 
 
-class BudgetWarned(NamedTuple):
+class BudgetWarned(Struct):
     """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
     used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
     inside it, empty for the plan; cost is in dollars, time in seconds."""
@@ -485,7 +452,7 @@ class BudgetWarned(NamedTuple):
     reason: str = "threshold"
 
 
-class BudgetExtended(NamedTuple):
+class BudgetExtended(Struct):
     """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
     tokens, calls, attempts or iterations."""
 
@@ -496,7 +463,7 @@ class BudgetExtended(NamedTuple):
     comment: str = ""
 
 
-class BudgetRefused(NamedTuple):
+class BudgetRefused(Struct):
     """A person adds nothing to a limit of a task (empty: the plan) that tasks wait for: what follows is what would have
     without asking, until the limit is extended after all."""
 
@@ -506,14 +473,14 @@ class BudgetRefused(NamedTuple):
     comment: str = ""
 
 
-class PeopleAwaited(NamedTuple):
+class PeopleAwaited(Struct):
     """Nothing moves any more inside the task (empty: in the whole run, whose runner stays) before a person has decided:
     its time budget stands still until they have, or an attempt starts."""
 
     task: str = ""
 
 
-class PolicyChanged(NamedTuple):
+class PolicyChanged(Struct):
     """From now on the run is held to these levels of the operator's policy, as its start recorded others. ``reason`` is
     changed (the earlier and the current levels apply) or accepted (a person applies only the current ones)."""
 
@@ -522,7 +489,7 @@ class PolicyChanged(NamedTuple):
     by: str = ""
 
 
-class Warned(NamedTuple):
+class Warned(Struct):
     """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
     a person should look and decide."""
 
@@ -532,7 +499,7 @@ class Warned(NamedTuple):
     do: str
 
 
-class AttemptStopping(NamedTuple):
+class AttemptStopping(Struct):
     """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
     stop reached it; ``reason`` is timebox, watchdog, request, failure (of another task) or ended (the plan),
     ``detail`` the sentence people read."""
@@ -544,16 +511,16 @@ class AttemptStopping(NamedTuple):
     detail: str = ""
 
 
-class SettingsComputed(NamedTuple):
+class SettingsComputed(Struct):
     """A task is about to start, and the settings that its plan computes have these ``values`` on this ``visit``:
     timeout and delay in seconds, retry.attempts, max_parallel, and tolerate (a number, or text with a percentage)."""
 
     task: str
     visit: int
-    values: dict[str, Json] = EMPTY
+    values: dict[str, Json] = {}
 
 
-class PlanRefused(NamedTuple):
+class PlanRefused(Struct):
     """A plan was not let start, or its run not let go on: no run has this event, it stands in the record ``refused`` of
     the state directory. ``rule`` refused it; ``digest`` is that of the plan, or of the bytes of its file
     (``bytes:sha256:``) where it was not read. ``environment`` says who asked, on which machine. ``quiet`` tells that
@@ -563,11 +530,11 @@ class PlanRefused(NamedTuple):
     rule: str
     message: str
     digest: str = ""
-    environment: dict[str, Any] = EMPTY
+    environment: dict[str, Any] = {}
     quiet: str = ""
 
 
-class GateRequested(NamedTuple):
+class GateRequested(Struct):
     """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
     ``criteria`` (those in plain words), ``label:NAME`` or ``policy`` (demanded before the task starts),
     ``instruction``
@@ -579,11 +546,11 @@ class GateRequested(NamedTuple):
     visit: int
     stage: str
     attempt: int = 0
-    request: dict[str, Json] = EMPTY
-    reserved: dict[str, Json] = EMPTY
+    request: dict[str, Json] = {}
+    reserved: dict[str, Json] = {}
 
 
-class GateExamined(NamedTuple):
+class GateExamined(Struct):
     """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
     speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy, ``usage`` what a judge
     used (cost in dollars, tokens, calls). ``failure`` is why a judge gave no answer: timeout, or interrupted (it is
@@ -593,11 +560,11 @@ class GateExamined(NamedTuple):
     visit: int
     evidence: tuple[dict[str, Json], ...] = ()
     policy: str = ""
-    usage: dict[str, Json] = EMPTY
+    usage: dict[str, Json] = {}
     failure: str = ""
 
 
-class GateOpened(NamedTuple):
+class GateOpened(Struct):
     """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
     ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
     task, visit, policy, the question, the evidence, and the definition of all that the gate releases. ``expires_at`` is
@@ -622,7 +589,7 @@ class GateOpened(NamedTuple):
     unchosen: str = ""
 
 
-class GateReopened(NamedTuple):
+class GateReopened(Struct):
     """What was shown, or what the gate releases, has changed before the decision: votes so far are void, ``shown`` is
     the digest of what there is now, ``changed`` names what changed."""
 
@@ -635,7 +602,7 @@ class GateReopened(NamedTuple):
     changed: tuple[str, ...] = ()
 
 
-class GateVoted(NamedTuple):
+class GateVoted(Struct):
     """One person's word on what ``shown`` stands for. ``user`` is who the system says it was, ``by`` the name they
     gave; ``claimed`` are roles that only the voter claims."""
 
@@ -649,10 +616,10 @@ class GateVoted(NamedTuple):
     claimed: tuple[str, ...] = ()
     reason: str = ""
     choice: str = ""
-    fields: dict[str, Json] = EMPTY
+    fields: dict[str, Json] = {}
 
 
-class GateEscalated(NamedTuple):
+class GateEscalated(Struct):
     """The gate expired without a decision: from now on others may decide."""
 
     task: str
@@ -664,7 +631,7 @@ class GateEscalated(NamedTuple):
     expires_at: float | None
 
 
-class GateDecided(NamedTuple):
+class GateDecided(Struct):
     """``decision`` is passed or failed (by checks), approved, rejected or expired. ``by`` are those whose votes made
     it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate, and
     ``problem`` tells which declared one has no value."""
@@ -674,11 +641,11 @@ class GateDecided(NamedTuple):
     decision: Literal["passed", "failed", "approved", "rejected", "expired"]
     by: tuple[str, ...] = ()
     reason: str = ""
-    outputs: dict[str, Json] = EMPTY
+    outputs: dict[str, Json] = {}
     problem: str = ""
 
 
-class CheckpointAsked(NamedTuple):
+class CheckpointAsked(Struct):
     """The working directory is to be kept as it is now: an attempt of ``task`` ended well and the task is not settled
     yet, or ``round`` (from 1) of a loop is over and the next has not begun. ``patterns`` are what the task wants kept,
     relative to the directory of the run (empty: all of it). ``since`` is the manifest of the run's checkpoint before
@@ -692,7 +659,7 @@ class CheckpointAsked(NamedTuple):
     since: str = ""
 
 
-class CheckpointTaken(NamedTuple):
+class CheckpointTaken(Struct):
     """What was kept. ``files`` is the digest of the manifest in the artifact store, empty where nothing could be kept;
     ``held`` is how many files, links and folders it lists, ``size`` their bytes, ``added``, ``changed`` and
     ``removed`` how many paths differ from ``since``. ``git`` has ``head`` and ``branch`` inside a repository. A
@@ -710,18 +677,20 @@ class CheckpointTaken(NamedTuple):
     added: int = 0
     changed: int = 0
     removed: int = 0
-    git: dict[str, Json] = EMPTY
+    git: dict[str, Json] = {}
     problem: str = ""
 
 
-class FactsRequested(NamedTuple):
+class FactsRequested(Struct):
     """The preconditions of a task read facts of the world (``memory.has_space``, ``network.online`` …)."""
 
     task: str
     names: tuple[str, ...]
 
 
-class FactsObserved(NamedTuple):
+class FactsObserved(Struct):
+    """What was found of the facts that a task asked for."""
+
     task: str
     facts: dict[str, Json]
 
@@ -792,8 +761,8 @@ class Entry(NamedTuple):
     at: float
     event: Event
     turn: int = 0
-    """The seq of the first entry of its turn: what arrived since the last decision, and what was decided on it. 0 in
-    older journals, and for entries that no loop recorded."""
+    """The seq of the first entry of its turn: what arrived since the last decision, and what was decided on it. 0
+    for entries that no loop recorded."""
 
     def shares_turn(self, other: Entry) -> bool | None:
         """Whether two entries were recorded in one turn; None where that was not recorded."""

@@ -6,25 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from planrunner.frozen import EMPTY
-from planrunner.machine import (
-    admission,
-    budgets,
-    checkpoints,
-    compensation,
-    containers,
-    gates,
-    hypotheses,
-    proposals,
-    recovery,
-    reuse,
-    revision,
-    rework,
-    sessions,
-    start,
-    stops,
-)
-from planrunner.machine.admission import govern
-from planrunner.machine.compensation import register
+from planrunner.later import Later
 from planrunner.machine.events import (
     EVENTS,
     AttemptEnded,
@@ -83,9 +65,8 @@ from planrunner.machine.events import (
     Warned,
 )
 from planrunner.machine.graph import Frame
-from planrunner.machine.reuse import given
-from planrunner.machine.scope import TaskScope
-from planrunner.machine.state import State, Trait, Tried
+from planrunner.machine.policies import govern, why_again
+from planrunner.machine.state import Feature, State, Trait, Tried
 from planrunner.machine.statuses import (
     SETTLED,
     IllegalMove,
@@ -93,18 +74,17 @@ from planrunner.machine.statuses import (
     check_run,
     follow_status,
     free_slot,
-    give_back,
     move,
     plan_ended,
     take_slot,
     tell_recovering,
 )
-from planrunner.machine.verdicts import judge, judge_failed
-from planrunner.plan.agents import ASKING, PLANNING
 from planrunner.plan.model import Plan
 
 _REMEMBERED = 9
 """Earlier attempts of a task that are remembered beside the last one before."""
+
+Fold = Callable[[State, Any, float], None]
 
 CUT_OFF = ("interrupted", "unstarted")
 """Ends that leave the attempt open: stopped in the middle, or before it began. It continues with the next resume."""
@@ -124,9 +104,18 @@ def evolve(state: State, event: Event, at: float) -> None:
     Raises IllegalMove when the event cannot follow what came before.
     """
     state.now = at
-    FOLDS[type(event)](state, event, at)
-    if state.meters:
-        containers.stir(state, event)
+    kind = type(event)
+    FOLDS[kind](state, event, at)
+    listeners = state.listeners.get(kind)
+    if listeners is None:
+        listeners = state.listeners[kind] = _listeners(state, kind)
+    for listener in listeners:
+        listener(state, event, at)
+
+
+def _listeners(state: State, kind: type[Event]) -> tuple[Fold, ...]:
+    """The policies that a run uses and that an event of this kind concerns, in their order."""
+    return tuple([fold for feature, fold in (*LISTENERS.get(kind, ()), *OF_EVERY_EVENT) if feature in state.uses])
 
 
 def forget_candidates(state: State, left: Iterable[int]) -> None:
@@ -143,7 +132,6 @@ def _run_started(state: State, event: RunStarted, at: float) -> None:
     state.seed = event.seed
     state.plan_digest = state.approved_digest = event.plan_digest
     state.attended = event.attended
-    state.edition = event.edition
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
     state.foreign = any(trait.taint for trait in state.traits.values())
@@ -174,7 +162,7 @@ def _run_started(state: State, event: RunStarted, at: float) -> None:
 
 def _run_resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
-    state.status = "running"
+    state.status, state.reason = "running", ""
     if state.stop_reason not in ("budget", "cancelled", "killed"):
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
@@ -183,8 +171,6 @@ def _run_resumed(state: State, event: RunResumed, at: float) -> None:
         state.environment = {**state.environment, "settings": event.settings}
     # a runner that was killed left its mark: the time since its last entry does not count
     state.active_since = at if state.active_since is None else state.active_since + event.idle
-    if state.meters:
-        containers.meters_resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
@@ -198,8 +184,6 @@ def _run_resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
             task.idle += event.idle if task.started is not None else 0.0
     state.unattended = False
-    if state.compensation_log is not None:
-        compensation.resumed(state)
 
 
 def _task_queued(state: State, event: TaskQueued, at: float) -> None:
@@ -237,16 +221,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         task_state.began = at
     state.candidates.pop(number, None)
     take_slot(state, number)
-    if (state.ledger is not None or event.reserved) and number not in state.containers:
-        budgets.started(state, number, event)
-    if state.meters or state.active_since is None:
-        containers.meters_run(state, number, at)
-    if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
-        stops.armed(state, number, at)
-    if state.plan.breakers:
-        admission.attempt_started(state, number)
+    if event.reserved:
+        state.use("budgets")
     if event.undo:
-        register(state, event)
+        state.use("undo")
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -262,16 +240,8 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
     state.meters.pop(number, None)
-    if state.compensation_log is not None and number in state.compensation_log.of:
-        compensation.ended(state, event)
-    if (state.ledger is not None or event.outcome.usage) and number not in state.containers:
-        budgets.ended(state, number, event)
-    if state.alarms is not None:
-        stops.attempt_over(state, number)
-    if state.plan.breakers:
-        admission.attempt_ended(state, number, event.outcome, at)
-    if state.specs[number].uses == ASKING:
-        sessions.attempt_ended(state, number, event)
+    if event.outcome.usage:
+        state.use("budgets")
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
@@ -279,9 +249,8 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     task_state = state.tasks[number]
     free_slot(state, number)
     move(state, number, task_state, "pending")
-    hypotheses.forget(state, number)
     if (last := task_state.outcome) is not None:
-        reason = last.message or (judge_failed(task_state.gate, event.attempt) or judge(state, number)).detail
+        reason = last.message or why_again(state, number, event.attempt)
         tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration, reason)
         task_state.tried = (*task_state.tried[-_REMEMBERED:], tried)
     task_state.failure = event.failure
@@ -310,41 +279,32 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
     task_state.judged = True
     state.candidates.pop(number, None)
     state.meters.pop(number, None)
-    if state.alarms is not None:
-        stops.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
             state.asked.add(number)
         return
     task_state.ended = at
     state.asked.discard(number)
-    if state.ledger is not None:
-        give_back(state, number)
     frame = task_state.frame
     if task.finally_:
         frame.finals_open -= 1
     else:
         frame.open -= 1
-    if event.reason == "fresh":
-        task_state.outcome = given(state.freshness[number])
-    if task_state.kept is not None and event.reason in ("reused", "fresh"):
-        reuse.settled(state, event)
     if event.status == "completed" and task_state.outcome is not None:
         task_state.outputs = task_state.outcome.outputs
-    if task.evidence and event.status in ("completed", "failed"):
-        hypotheses.settled(state, number, TaskScope(state, number))
     follow_status(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":
         plan_ended(state, number)
-    if frame.limit and frame.limit < frame.first + frame.size:
+    if frame.limit and frame.limit < frame.first + frame.size and not (state.turns and _has_turns(state, frame)):
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
-    if task.uses == PLANNING:
-        proposals.settled(state, event)
-    if state.restarts:
-        recovery.service_settled(state, number)
+
+
+def _has_turns(state: State, frame: Frame) -> bool:
+    """Whether items of a fan-out are open again and wait for their turn."""
+    return any(state.tasks[number].frame is frame for number in state.turns)
 
 
 def _next_item(state: State, frame: Frame) -> None:
@@ -379,65 +339,99 @@ def _rest(state: State, at: float) -> None:
     if state.active_since is not None:
         state.active += at - state.active_since
         state.active_since = None
-    if state.meters:
-        containers.meters_paused(state, at)
 
 
-FOLDS: dict[type[Event], Callable[[State, Any, float], None]] = {
+FOLDS: dict[type[Event], Fold] = {
     RunStarted: _run_started,
     RunResumed: _run_resumed,
-    RunForked: checkpoints.run_forked,
-    RunRevised: revision.run_revised,
-    RevisionDeclined: proposals.declined,
-    RunReopened: rework.run_reopened,
+    RunForked: Later("planrunner.machine.checkpoints:run_forked"),
+    RunRevised: Later("planrunner.machine.revision:run_revised"),
+    RevisionDeclined: Later("planrunner.machine.agents:declined"),
+    RunReopened: Later("planrunner.machine.rework:run_reopened"),
     RunParked: _run_parked,
     RunEnded: _run_ended,
-    StopRequested: recovery.stop_requested,
-    PlanRefused: admission.plan_refused,
-    PolicyChanged: admission.policy_changed,
+    StopRequested: Later("planrunner.machine.recovery:stop_requested"),
+    PlanRefused: Later("planrunner.machine.admission:plan_refused"),
+    PolicyChanged: Later("planrunner.machine.rights:policy_changed"),
     TaskQueued: _task_queued,
-    TaskDelayed: admission.task_delayed,
-    SettingsComputed: start.settings_computed,
-    FactsRequested: start.facts_requested,
-    FactsObserved: start.facts_observed,
-    FreshnessAsked: reuse.freshness_asked,
-    FreshnessSeen: reuse.freshness_seen,
+    TaskDelayed: Later("planrunner.machine.admission:task_delayed"),
+    SettingsComputed: Later("planrunner.machine.joins:settings_computed"),
+    FactsRequested: Later("planrunner.machine.joins:facts_requested"),
+    FactsObserved: Later("planrunner.machine.joins:facts_observed"),
+    FreshnessAsked: Later("planrunner.machine.reuse:freshness_asked"),
+    FreshnessSeen: Later("planrunner.machine.reuse:freshness_seen"),
     AttemptStarted: _attempt_started,
-    AttemptStopping: stops.attempt_stopping,
+    AttemptStopping: Later("planrunner.machine.clocks:attempt_stopping"),
     AttemptEnded: _attempt_ended,
     RetryScheduled: _retry_scheduled,
-    Warned: stops.warned,
+    Warned: Later("planrunner.machine.clocks:warned"),
     TaskSettled: _task_settled,
-    FailureResolved: recovery.failure_resolved,
-    DoubtSettled: recovery.doubt_settled,
-    FrameOpened: containers.frame_opened,
-    FrameClosing: containers.frame_closing,
-    PeopleAwaited: containers.people_awaited,
-    ResetPlanned: rework.reset_planned,
-    TasksReset: rework.tasks_reset,
-    BudgetWarned: budgets.budget_warned,
-    BudgetExtended: budgets.budget_extended,
-    BudgetRefused: admission.budget_refused,
-    GateRequested: gates.gate_requested,
-    GateExamined: gates.gate_examined,
-    GateOpened: gates.gate_opened,
-    GateReopened: gates.gate_reopened,
-    GateVoted: gates.gate_voted,
-    GateEscalated: gates.gate_escalated,
-    GateDecided: gates.gate_decided,
-    CheckpointAsked: checkpoints.checkpoint_asked,
-    CheckpointTaken: checkpoints.checkpoint_taken,
-    BackupAsked: compensation.backup_asked,
-    BackupMade: compensation.backup_made,
-    LeftAlone: compensation.left_alone,
-    RollbackStarted: compensation.rollback_started,
-    UndoStarted: compensation.undo_started,
-    UndoEnded: compensation.undo_ended,
-    UndoScheduled: compensation.undo_scheduled,
-    UndoSettled: compensation.undo_settled,
-    RollbackEnded: compensation.rollback_ended,
+    FailureResolved: Later("planrunner.machine.recovery:failure_resolved"),
+    DoubtSettled: Later("planrunner.machine.recovery:doubt_settled"),
+    FrameOpened: Later("planrunner.machine.containers:frame_opened"),
+    FrameClosing: Later("planrunner.machine.containers:frame_closing"),
+    PeopleAwaited: Later("planrunner.machine.clocks:people_awaited"),
+    ResetPlanned: Later("planrunner.machine.rework:reset_planned"),
+    TasksReset: Later("planrunner.machine.rework:tasks_reset"),
+    BudgetWarned: Later("planrunner.machine.budgets:budget_warned"),
+    BudgetExtended: Later("planrunner.machine.budgets:budget_extended"),
+    BudgetRefused: Later("planrunner.machine.admission:budget_refused"),
+    GateRequested: Later("planrunner.machine.gates:gate_requested"),
+    GateExamined: Later("planrunner.machine.gates:gate_examined"),
+    GateOpened: Later("planrunner.machine.gates:gate_opened"),
+    GateReopened: Later("planrunner.machine.gates:gate_reopened"),
+    GateVoted: Later("planrunner.machine.gates:gate_voted"),
+    GateEscalated: Later("planrunner.machine.gates:gate_escalated"),
+    GateDecided: Later("planrunner.machine.gates:gate_decided"),
+    CheckpointAsked: Later("planrunner.machine.checkpoints:checkpoint_asked"),
+    CheckpointTaken: Later("planrunner.machine.checkpoints:checkpoint_taken"),
+    BackupAsked: Later("planrunner.machine.compensation:backup_asked"),
+    BackupMade: Later("planrunner.machine.compensation:backup_made"),
+    LeftAlone: Later("planrunner.machine.compensation:left_alone"),
+    RollbackStarted: Later("planrunner.machine.compensation:rollback_started"),
+    UndoStarted: Later("planrunner.machine.compensation:undo_started"),
+    UndoEnded: Later("planrunner.machine.compensation:undo_ended"),
+    UndoScheduled: Later("planrunner.machine.compensation:undo_scheduled"),
+    UndoSettled: Later("planrunner.machine.compensation:undo_settled"),
+    RollbackEnded: Later("planrunner.machine.compensation:rollback_ended"),
 }
 """What each kind of event does to the state: every kind has one fold, which is checked when this module is imported."""
+
+LISTENERS: dict[type[Event], tuple[tuple[Feature, Fold], ...]] = {
+    RunResumed: (
+        ("meters", Later("planrunner.machine.clocks:run_resumed")),
+        ("undo", Later("planrunner.machine.compensation:run_resumed")),
+    ),
+    RunParked: (("meters", Later("planrunner.machine.clocks:run_rested")),),
+    RunEnded: (("meters", Later("planrunner.machine.clocks:run_rested")),),
+    AttemptStarted: (
+        ("budgets", Later("planrunner.machine.budgets:attempt_started")),
+        ("meters", Later("planrunner.machine.clocks:something_began")),
+        ("alarms", Later("planrunner.machine.clocks:attempt_started")),
+        ("breakers", Later("planrunner.machine.admission:attempt_started")),
+        ("undo", Later("planrunner.machine.compensation:attempt_started")),
+    ),
+    AttemptEnded: (
+        ("undo", Later("planrunner.machine.compensation:attempt_ended")),
+        ("budgets", Later("planrunner.machine.budgets:attempt_ended")),
+        ("alarms", Later("planrunner.machine.clocks:attempt_ended")),
+        ("breakers", Later("planrunner.machine.admission:attempt_ended")),
+        ("sessions", Later("planrunner.machine.agents:attempt_ended")),
+    ),
+    RetryScheduled: (("hypotheses", Later("planrunner.machine.hypotheses:retry_scheduled")),),
+    TaskSettled: (
+        ("alarms", Later("planrunner.machine.clocks:task_settled")),
+        ("budgets", Later("planrunner.machine.budgets:task_settled")),
+        ("reuse", Later("planrunner.machine.reuse:task_settled")),
+        ("hypotheses", Later("planrunner.machine.hypotheses:task_settled")),
+        ("proposals", Later("planrunner.machine.agents:task_settled")),
+        ("services", Later("planrunner.machine.rework:task_settled")),
+        ("turns", Later("planrunner.machine.rework:item_settled")),
+    ),
+}
+"""What else an event does where a run uses a feature, after its fold and in this order."""
+
+OF_EVERY_EVENT: tuple[tuple[Feature, Fold], ...] = (("meters", Later("planrunner.machine.clocks:stir")),)
 
 if missing := set(EVENTS) ^ FOLDS.keys():
     raise TypeError(f"events without a fold, or folds without an event: {', '.join(sorted(map(str, missing)))}")

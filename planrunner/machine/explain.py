@@ -7,12 +7,11 @@ from planrunner.machine.budgets import waits_for
 from planrunner.machine.containers import tries
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import fired, needs_verdict, routes_verdict
-from planrunner.machine.members import needed
-from planrunner.machine.names import agent_of, counts, frames, is_gone
+from planrunner.machine.names import agent_of, counts, frames, is_gone, needed, owners
 from planrunner.machine.recovery import left_text
 from planrunner.machine.scope import FrameScope, TaskScope, utc
 from planrunner.machine.state import State, TaskState, Tried
-from planrunner.machine.statuses import SETTLED, said, status_word
+from planrunner.machine.statuses import SETTLED
 from planrunner.machine.stops import stop_text
 from planrunner.plan.agents import ASKING
 from planrunner.plan.expressions.evaluate import truth
@@ -20,6 +19,7 @@ from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.expressions.values import EvaluationError, shown
 from planrunner.plan.identity import paths_read
 from planrunner.plan.tasks import until_of
+from planrunner.statuses import status_verb, status_word
 
 _VERDICTS = {"approve": "approved", "reject": "rejected"}
 
@@ -62,7 +62,7 @@ def _outputs(state: State, number: int) -> list[str]:
 def _headline(state: State, number: int) -> str:
     task, task_state = state.specs[number], state.tasks[number]
     paused = task_state.reason == "decided" and task_state.status == "blocked"
-    text = f"`{task.id}` {said('paused') if paused else _stands(state, number)}"
+    text = f"`{task.id}` {status_verb('paused') if paused else _stands(state, number)}"
     if task_state.detail:
         text += f": {task_state.detail}"
     if task_state.recovered_by:
@@ -77,7 +77,7 @@ def _headline(state: State, number: int) -> str:
 def _stands(state: State, number: int) -> str:
     """How a task stands, as the verb of a sentence; none runs while no process holds the run."""
     left = left_text(state, number)
-    return f"was {left}" if left.startswith("interrupted") else left or said(state.tasks[number].status)
+    return f"was {left}" if left.startswith("interrupted") else left or status_verb(state.tasks[number].status)
 
 
 def _waiting(state: State, number: int) -> list[str]:
@@ -100,10 +100,11 @@ def _waiting(state: State, number: int) -> list[str]:
         return [f"it stands for the plan's `done` and starts when {others} settled"]
     if task.finally_ and frame.open:
         return [f"it stands under `finally` and starts when the other {frame.open} open tasks are settled"]
-    if frame.limit and number >= frame.limit:
-        fanout = state.specs[frame.owner].fanout
-        at_once = f"{fanout.max_parallel} at once" if fanout is not None else "a few at once"
-        return [f"it waits for its turn: `{state.specs[frame.owner].id}` lets {at_once} begin, in their order"]
+    item = next((each for each in (*owners(state, number), number) if each in state.turns), -1)
+    if item >= 0 or (frame.limit and number >= frame.limit):
+        owner = state.specs[state.tasks[item].frame.owner if item >= 0 else frame.owner]
+        at_once = f"{owner.fanout.max_parallel} at once" if owner.fanout is not None else "a few at once"
+        return [f"it waits for its turn: `{owner.id}` lets {at_once} begin, in their order"]
     if number in state.asked:
         return ["its preconditions are being looked at"]
     if state.stop_reason:

@@ -12,10 +12,9 @@ from typing import Any
 
 from planrunner.jsontext import as_text
 from planrunner.machine import rework, verdicts
-from planrunner.machine.admission import POLICY, hook_asks, policy_asks
 from planrunner.machine.approvals import approvers, digest, reason, stands, unvisited
+from planrunner.machine.clocks import meters_run
 from planrunner.machine.commands import AskPeople, Command, Record
-from planrunner.machine.containers import meters_run
 from planrunner.machine.events import (
     GateDecided,
     GateEscalated,
@@ -27,6 +26,7 @@ from planrunner.machine.events import (
     Outcome,
     TaskSettled,
 )
+from planrunner.machine.rights import POLICY, hook_asks, policy_asks
 from planrunner.machine.scope import GateScope
 from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import SETTLED, free_slot, move
@@ -228,8 +228,8 @@ def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDeci
     others = written.escalate
     if written.on_expiry == "escalate" and others is not None and not gate.escalated:
         due = None if written.expires is None else now + written.expires
-        roles, people, need, not_starter = others
-        return GateEscalated(task.id, gate.visit, roles, people, need, not_starter, due)
+        asked = (others.roles, others.people, others.need, others.not_starter)
+        return GateEscalated(task.id, gate.visit, *asked, due)
     reason = "no decision in time"
     return GateDecided(task.id, gate.visit, "expired", (), reason, _outputs("expired", "", reason))
 
@@ -278,7 +278,7 @@ def sentence(gate: GateState) -> str:
 def _after_decision(state: State, number: int, gate: GateState) -> Command | None:
     task = state.specs[number]
     if gate.decision in ("passed", "approved"):
-        if gate.stage == "instruction" or (gate.stage == "gate" and state.edition > 5):
+        if gate.stage in ("instruction", "gate"):
             return carried_out(state, number, sentence(gate))
         return Record(TaskSettled(task.id, "completed", "", sentence(gate)))
     written = spec(state, number, gate.stage)
@@ -380,7 +380,7 @@ def asking(ask: str, unchosen: str) -> str:
 def gate_reopened(state: State, event: GateReopened, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
-        gate.request, gate.evidence, gate.policy, gate.shown = event[2:6]
+        gate.request, gate.evidence, gate.policy, gate.shown = event.request, event.evidence, event.policy, event.shown
         if event.changed:
             gate.again = reason(event.changed, approvers(gate))
         gate.votes = []
@@ -402,7 +402,8 @@ def gate_escalated(state: State, event: GateEscalated, at: float) -> None:
     if gate is None:
         return
     gate.escalated = True
-    gate.roles, gate.people, gate.need, gate.not_starter, gate.expires_at = event[2:]
+    gate.roles, gate.people, gate.need = event.roles, event.people, event.need
+    gate.not_starter, gate.expires_at = event.not_starter, event.expires_at
     gate.votes = []
     state.wheel.drop(number)
     if event.expires_at is not None:

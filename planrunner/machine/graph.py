@@ -6,40 +6,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.plan.joins import TOLERANT
+from planrunner.records import Mutable, field
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import Rollback
-    from planrunner.plan.model import Edge, Plan, Task
+    from planrunner.plan.model import Edge, Plan, RollbackPolicy, Task
 
 
-class Route:
+class Route(Mutable):
     """An edge between two tasks, by number."""
 
-    __slots__ = ("edge", "source", "target")
-
-    def __init__(self, source: int, target: int, edge: Edge) -> None:
-        self.source = source
-        self.target = target
-        self.edge = edge
+    source: int
+    target: int
+    edge: Edge
 
 
-class Shape:
+class Shape(Mutable):
     """Needs and routes in both directions. Tasks are numbered in the order in which they came; a need or an edge that
     names no task is left out here, lint has refused such a plan. ``uncounted`` are the tasks whose join is not met by a
     count of missing needs that reaches nought: they are looked at whenever a need is decided. ``tolerant`` may start
     though the tasks beside them failed."""
 
-    __slots__ = ("dependents", "needs", "reworks", "routes_in", "routes_out", "tolerant", "uncounted")
-
-    def __init__(self) -> None:
-        self.needs: list[tuple[int, ...]] = []
-        self.dependents: list[list[int]] = []
-        self.routes_in: dict[int, list[Route]] = {}
-        self.routes_out: dict[int, list[Route]] = {}
-        self.reworks: dict[int, list[Route]] = {}
-        """Edges that send back to an earlier task instead of leading on."""
-        self.uncounted: set[int] = set()
-        self.tolerant: set[int] = set()
+    needs: list[tuple[int, ...]] = []
+    dependents: list[list[int]] = []
+    routes_in: dict[int, list[Route]] = {}
+    routes_out: dict[int, list[Route]] = {}
+    reworks: dict[int, list[Route]] = {}
+    """Edges that send back to an earlier task instead of leading on."""
+    uncounted: set[int] = field(default_factory=set)
+    tolerant: set[int] = field(default_factory=set)
 
     def add(self, tasks: Sequence[Task]) -> dict[str, int]:
         """Append tasks that see each other, under the ids they have in the plan; gives their numbers by id."""
@@ -99,7 +93,40 @@ Json = Any
 Kind = Literal["plan", "subplan", "round", "items"]
 
 
-class Frame:
+class Rollback(Mutable):
+    """One rollback: of the run, or of a plan that another one links (``owner`` is the task that links it, whose
+    ``attempt`` ends as ``failure`` and ``message`` say once it is over; -1 for the run).
+
+    ``todo`` are the positions that it has still to undo, the next one first, ``done`` those that it settled, in that
+    order; ``doubts`` are tasks that fail once they are undone, with the positions that are theirs. ``left`` is what was
+    left of the time of the task that links the plan: its rollback does not use it.
+    """
+
+    owner: int = -1
+    attempt: int = 0
+    account: int = 0
+    """The number under which the ledger keeps what it spends."""
+    active: bool = False
+    bare: tuple[str, ...] = ()
+    """Tasks that acted and do not say how they are undone."""
+    policy: RollbackPolicy | None = None
+    reason: str = ""
+    strict: bool = False
+    by: str = ""
+    comment: str = ""
+    failure: str = ""
+    message: str = ""
+    left: float | None = None
+    began: float = 0.0
+    ended: float | None = None
+    todo: list[int] = []
+    current: int | None = None
+    doubts: dict[int, tuple[int, ...]] = {}
+    done: dict[int, None] = {}
+    status: str = ""
+
+
+class Frame(Mutable):
     """The tasks numbered ``first`` to ``first + size - 1``.
 
     ``owner`` is the task that holds them, -1 for the plan. ``open`` counts those of the main part that are not settled,
@@ -108,73 +135,48 @@ class Frame:
     the parameters of a linked subplan (mappings). Of the items only those before ``limit`` may begin.
     """
 
-    __slots__ = (
-        "alike",
-        "before",
-        "closing",
-        "earlier",
-        "ended",
-        "failures",
-        "finals",
-        "finals_open",
-        "first",
-        "index",
-        "kind",
-        "last",
-        "limit",
-        "linked",
-        "on_failure",
-        "open",
-        "owner",
-        "renewed",
-        "round",
-        "same",
-        "sign",
-        "size",
-        "tolerate",
-        "undoing",
-        "values",
-        "why",
-    )
+    kind: Kind
+    owner: int
+    first: int
+    size: int
+    index: dict[str, int] = {}
+    on_failure: str = "stop"
+    finals: list[int] = []
+    finals_open: int = 0
+    last: int = -1
+    """The task that stands for the ``done`` of its plan, -1 for none."""
+    failures: list[int] = []
+    ended: int = -1
+    """The task that has ended the plan of this level; -1: none."""
+    tolerate: int = 0
+    closing: str = ""
+    """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""
+    why: str = ""
+    """The sentence for that, where there is one."""
+    values: Json = None
+    round: int = 0
+    same: int = 0
+    alike: int = 0
+    """Rounds in a row before this one that changed nothing that is carried, and that failed alike."""
+    sign: tuple[tuple[str, str, str], ...] = ()
+    """How the round before failed."""
+    limit: int = 0
+    """Number after the last item that may begin; 0 where none waits for another."""
+    earlier: Frame | None = None
+    """The round before this one."""
+    before: Frame | None = None
+    """What its tasks are compared with, where the task that holds it was reset and may keep what it gave."""
+    renewed: set[int] = field(default_factory=set)
+    """Tasks of it that a person runs again by name: nothing is kept of them."""
+    linked: Plan | None = None
+    """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
+    undoing: Rollback | None = None
+    """The rollback of that plan, once there is one."""
+    open: int = -1
 
-    def __init__(self, kind: Kind, owner: int, first: int, size: int) -> None:
-        self.kind = kind
-        self.owner = owner
-        self.first = first
-        self.size = size
-        self.index: dict[str, int] = {}
-        self.on_failure = "stop"
-        self.finals: list[int] = []
-        self.finals_open = 0
-        self.last = -1
-        """The task that stands for the ``done`` of its plan, -1 for none."""
-        self.open = size
-        self.failures: list[int] = []
-        self.ended = -1
-        """The task that has ended the plan of this level; -1: none."""
-        self.tolerate = 0
-        self.closing = ""
-        """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""
-        self.why = ""
-        """The sentence for that, where there is one."""
-        self.values: Json = None
-        self.round = 0
-        self.same = self.alike = 0
-        """Rounds in a row before this one that changed nothing that is carried, and that failed alike."""
-        self.sign: tuple[tuple[str, str, str], ...] = ()
-        """How the round before failed."""
-        self.limit = 0
-        """Number after the last item that may begin; 0 where none waits for another."""
-        self.earlier: Frame | None = None
-        """The round before this one."""
-        self.before: Frame | None = None
-        """What its tasks are compared with, where the task that holds it was reset and may keep what it gave."""
-        self.renewed: set[int] = set()
-        """Tasks of it that a person runs again by name: nothing is kept of them."""
-        self.linked: Plan | None = None
-        """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
-        self.undoing: Rollback | None = None
-        """The rollback of that plan, once there is one."""
+    def __post_init__(self) -> None:
+        if self.open < 0:
+            self.open = self.size
 
     @property
     def failing(self) -> bool:

@@ -10,21 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.frozen import EMPTY
-from planrunner.machine.evidence import Piece, Pieces, Ratio, weigh
-from planrunner.machine.names import label, owners, written_of
+from planrunner.machine.events import RetryScheduled, TaskSettled
+from planrunner.machine.names import label, written_of
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import Piece, Pieces, Ratio, State
+from planrunner.machine.statuses import forget
+from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import Quantity
-from planrunner.plan.expressions.values import MissingName, Scope
-from planrunner.plan.model import BEST, HEAVIEST, RANKED, Hypothesis
+from planrunner.plan.expressions.values import EvaluationError, MissingName, Scope
+from planrunner.plan.model import BEST, HEAVIEST, RANKED, Evidence, Expression, Hypothesis, Task
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
-    from planrunner.machine.state import State
 
 Json = Any
 Status = Literal["open", "supported", "refuted"]
+_Verdict = Literal["supports", "refutes", "neutral"]
 
 SUPPORTED, REFUTED = 0.8, 0.2
 """The confidence from which on a hypothesis is supported, and up to which it is refuted."""
@@ -36,7 +41,7 @@ _CERTAIN = 0.999
 """The highest confidence that is shown; the lowest lies as far from the other end."""
 
 
-class Given(NamedTuple):
+class Given(Struct):
     """The pieces that one task of the plan gives about a hypothesis, each with the number of the round or the item that
     gave it. Together they count for at most ``HEAVIEST`` (then they are ``bounded``)."""
 
@@ -45,7 +50,7 @@ class Given(NamedTuple):
     bounded: bool
 
 
-class Belief(NamedTuple):
+class Belief(Struct):
     """A hypothesis with what was said of it. ``confidence`` is a fraction, rounded to a tenth of a percent."""
 
     hypothesis: Hypothesis
@@ -55,10 +60,21 @@ class Belief(NamedTuple):
     status: Status
 
 
-def settled(state: State, number: int, scope: Scope) -> None:
+def task_settled(state: State, event: TaskSettled, at: float) -> None:
     """A task has ended: what its result says counts from now on. One that was cut short says nothing."""
+    if event.status in ("completed", "failed"):
+        note_result(state, state.index[event.task])
+
+
+def note_result(state: State, number: int) -> None:
+    """What the result of a task says counts from now on."""
     if gives_evidence(state, number):
-        _known(state)[number] = weigh(state.specs[number], scope)
+        _known(state)[number] = weigh(state.specs[number], TaskScope(state, number))
+
+
+def retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
+    """A task is tried again: what it said before does not count."""
+    forget(state, state.index[event.task])
 
 
 def gives_evidence(state: State, number: int) -> bool:
@@ -66,7 +82,7 @@ def gives_evidence(state: State, number: int) -> bool:
     outcome = state.tasks[number].outcome
     if outcome is None or not state.specs[number].evidence:
         return False
-    return outcome.failure in ("", "logic") if state.edition < 9 else outcome.failure not in _WITHOUT_A_RESULT
+    return outcome.failure not in _WITHOUT_A_RESULT
 
 
 def _known(state: State) -> dict[int, Pieces]:
@@ -75,14 +91,12 @@ def _known(state: State) -> dict[int, Pieces]:
     return state.evidence
 
 
-def forget(state: State, number: int, inside: bool = True) -> None:
-    """A task is reset or undone: what it said, and what was said ``inside`` it, does not count any more."""
-    if state.evidence is None:
-        return
-    state.evidence.pop(number, None)
-    if inside and number in state.containers:
-        for other in [other for other in state.evidence if number in owners(state, other)]:
-            del state.evidence[other]
+def in_scope(state: State, frame: Frame, own: TaskScope | None = None, number: int = -1) -> HypothesesScope:
+    """The hypotheses as a task sees them, whose result, once it has one, counts for itself before it settles."""
+    weighed: dict[int, Pieces] = {}
+    if own is not None and number >= 0 and not state.tasks[number].dependency_outcome and gives_evidence(state, number):
+        weighed[number] = weigh(state.specs[number], own)
+    return HypothesesScope(beliefs(state, home(state, frame), weighed))
 
 
 def home(state: State, frame: Frame) -> int:
@@ -110,7 +124,7 @@ def beliefs(state: State, at: int = -1, own: Mapping[int, Pieces] = EMPTY) -> li
             origin = _origin(state, number)
             for piece in pieces:
                 said.setdefault(piece.hypothesis, {}).setdefault(origin, []).append((number, piece))
-    return [_belief(each, said.get(each.name, {}), state.edition) for each in plan.hypotheses]
+    return [_belief(each, said.get(each.name, {})) for each in plan.hypotheses]
 
 
 def _origin(state: State, number: int) -> tuple[int, ...]:
@@ -124,15 +138,14 @@ def _origin(state: State, number: int) -> tuple[int, ...]:
     return tuple(reversed(places))
 
 
-def _belief(hypothesis: Hypothesis, said: _Said, edition: int) -> Belief:
-    """A prior alone settles nothing: without evidence for or against it a hypothesis is open (up to edition 10 it had
-    the status of its prior)."""
+def _belief(hypothesis: Hypothesis, said: _Said) -> Belief:
+    """A prior alone settles nothing: without evidence for or against it a hypothesis is open."""
     given = tuple(_given(said[origin]) for origin in sorted(said))
     prior = round(hypothesis.prior * 1_000_000)
     odds = _product([(prior, 1_000_000 - prior), *(each.factor for each in given)])
     confidence = min(max(round(odds[0] / sum(odds), 3), round(1 - _CERTAIN, 3)), _CERTAIN)
     status: Status = "supported" if confidence >= SUPPORTED else "refuted" if confidence <= REFUTED else "open"
-    if edition > 10 and all(piece.said == "neutral" for each in given for _, piece in each.pieces):
+    if all(piece.said == "neutral" for each in given for _, piece in each.pieces):
         status = "open"
     return Belief(hypothesis, given, odds, confidence, status)
 
@@ -175,6 +188,31 @@ def ranked(known: Iterable[Belief]) -> list[Belief]:
         at = next((at for at, other in enumerate(ranks) if _exceeds(belief.odds, other.odds)), len(ranks))
         ranks.insert(at, belief)
     return ranks
+
+
+def weigh(task: Task, scope: Scope) -> Pieces:
+    """What the result of a task, whose names ``scope`` knows, says of the hypotheses of its plan."""
+    return tuple(_piece(evidence, scope) for evidence in task.evidence)
+
+
+def _piece(evidence: Evidence, scope: Scope) -> Piece:
+    weight = (round(evidence.weight * 1000), 1000)
+    held: dict[_Verdict, str] = {}
+    problem = ""
+    conditions: dict[_Verdict, Expression | None] = {"supports": evidence.supports, "refutes": evidence.refutes}
+    for said, condition in conditions.items():
+        if condition is None:
+            continue
+        try:
+            if truth(condition.tree, scope):
+                held[said] = f"`{condition.text.strip()}`"
+        except EvaluationError as error:
+            problem = f"`{condition.text.strip()}` has no value: {error}"
+    if len(held) != 1:
+        why = " and ".join(held.values()) + " speak against each other" if held else problem or "no condition held"
+        return Piece(evidence.hypothesis, "neutral", (1, 1), why)
+    said, why = next(iter(held.items()))
+    return Piece(evidence.hypothesis, said, weight if said == "supports" else weight[::-1], why)
 
 
 class HypothesesScope:

@@ -1,19 +1,26 @@
-"""What lets a task start: the joins over what it needs, the edges that lead to it, and its end where neither is met."""
+"""What lets a task start: the joins over what it needs, the edges that lead to it, its end where neither is met, and
+what it writes as expressions that count before it starts: its condition, preconditions and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal
 
-from planrunner.machine.commands import Command, Record, settle
-from planrunner.machine.events import TaskSettled
+from planrunner.jsontext import shown
+from planrunner.machine.commands import AskFacts, AskPeople, Command, Record, settle
+from planrunner.machine.events import FactsObserved, FactsRequested, SettingsComputed, TaskSettled
 from planrunner.machine.graph import Route
-from planrunner.machine.members import Need, needed
-from planrunner.machine.scope import ResultScope, TaskScope
+from planrunner.machine.names import Need, agent_of, needed
+from planrunner.machine.scope import ResultScope, TaskScope, facts_of, facts_read
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import decided, truth
-from planrunner.plan.expressions.values import EvaluationError
+from planrunner.machine.verdicts import unmet
+from planrunner.plan.expressions.evaluate import decided, evaluate, truth
+from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_percent
+from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.joins import GOOD, JOINS, ON_SUCCESS
+from planrunner.plan.model import Computed, Task
+
+Json = Any
 
 Verdict = Literal["met", "unmet", "waiting", "failed"]
 """``failed``: an expression over the needs has no value."""
@@ -42,6 +49,24 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     return verdict, f"join `{name}` is not met: {_tally(state, number)}"
 
 
+def needs_and_edges(state: State, number: int) -> tuple[bool, Command | None]:
+    """Whether what a task needs and the edges that lead to it let it start, and where they never will what becomes of
+    it."""
+    task = state.specs[number]
+    verdict, why = needs_verdict(state, number)
+    needs: Verdict = verdict
+    edges: Verdict = "met"
+    if verdict != "failed" and number in state.shape.routes_in:
+        edges, why_edges = routes_verdict(state, number)
+        if edges != "met" and verdict != "unmet":
+            verdict, why = edges, why_edges
+    if verdict == "unmet":
+        return False, omit(state, number, needs, edges, why)
+    if verdict == "failed":
+        return False, settle(task, "failed", "join", why, "logic")
+    return verdict == "met", None
+
+
 def _outcomes(state: State, number: int) -> list[str]:
     """What the needs of a task stand as."""
     if state.specs[number].join.named:
@@ -50,11 +75,9 @@ def _outcomes(state: State, number: int) -> list[str]:
 
 
 def _expression(state: State, number: int, outcomes: list[str]) -> tuple[Verdict, str]:
-    """In edition 1 an expression waits for all of its tasks, later for those that may still decide it."""
+    """An expression waits for the tasks that may still decide it."""
     join = state.specs[number].join
     assert join.expression is not None
-    if state.edition < 2 and "" in outcomes:
-        return "waiting", ""
     try:
         holds = _decided(state, number)
     except EvaluationError as error:
@@ -81,15 +104,13 @@ _WORDS = {
     "cut_off": "was cut off by a failure",
     "cancelled": "was cancelled",
 }
-_WORDS_BEFORE_7 = {"tolerated": "was left out or failed with leave", "omitted": "was omitted"}
 
 
 def _word(state: State, number: int) -> str:
     task_state = state.tasks[number]
     if task_state.dependency_outcome == "cancelled" and task_state.status == "omitted":
         return "was cut off by a cancellation"
-    word = _WORDS[task_state.dependency_outcome]
-    return word if state.edition > 6 else _WORDS_BEFORE_7.get(task_state.dependency_outcome, word)
+    return _WORDS[task_state.dependency_outcome]
 
 
 def need_word(state: State, need: Need, between: str = "") -> str:
@@ -141,10 +162,7 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 def _untaken(state: State, routes: Sequence[Route]) -> str:
     """The sentence for edges of which none was taken."""
-    names = [f"`{state.specs[route.source].id}`" for route in routes]
-    if state.edition < 7:
-        return f"no edge from {', '.join(names)} led here"
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys(f"`{state.specs[route.source].id}`" for route in routes))
     sources = ", ".join(names)
     plain = all(not (route.edge.condition or route.edge.otherwise or route.edge.failure_class) for route in routes)
     happened = {"failure": "failed", "success": "completed"}.get(routes[0].edge.on)
@@ -237,9 +255,9 @@ def _holds(state: State, route: Route) -> bool:
 
 def _applies(state: State, route: Route, status: str, failure: str) -> bool:
     """Whether an edge is about tasks that settle as ``status`` with that class of failure. That of an option is about
-    a decision that was made (up to edition 10 about each end of it)."""
+    a decision that was made."""
     edge = route.edge
-    if status != "completed" and state.edition > 10 and _is_of_option(state, route):
+    if status != "completed" and _is_of_option(state, route):
         return False
     if (edge.on == "success" and status != "completed") or (edge.on == "failure" and status != "failed"):
         return False
@@ -252,15 +270,11 @@ def _is_of_option(state: State, route: Route) -> bool:
     return gate is not None and any(option.span == route.edge.span for option in gate.options)
 
 
-def conclusive(state: State, commands: Sequence[Command]) -> list[Command]:
-    """The commands, with a failure in place of each end of a task whose edges do not say where the run goes."""
-    return [_unrouted(state, command) or command for command in commands]
-
-
-def _unrouted(state: State, command: Command) -> Record | None:
+def conclusive(state: State, command: Command, now: float = 0.0) -> Command:
+    """A failure in place of the end of a task whose edges do not say where the run goes."""
     event = command.event if isinstance(command, Record) else None
     if not isinstance(event, TaskSettled) or event.status not in ("completed", "failed") or event.reason in UNROUTED:
-        return None
+        return command
     number = state.index[event.task]
     task = state.specs[number]
     routes = _applying(state, number, event.status, event.failure)
@@ -273,14 +287,14 @@ def _unrouted(state: State, command: Command) -> Record | None:
         if chosen := _idle_option(state, number, event):
             detail = f"the option `{chosen}` leads nowhere; `to: TASK` at the option says where to go then"
             return settle(task, "failed", "route", detail, "logic")
-    return None
+    return command
 
 
 def _idle_option(state: State, number: int, event: TaskSettled) -> str:
     """The option that was chosen at a gate, where others lead on and neither it nor a need does; empty for any other
     end."""
     gate = state.specs[number].gate
-    if gate is None or state.edition < 10 or state.shape.dependents[number]:
+    if gate is None or state.shape.dependents[number]:
         return ""
     outcome = state.tasks[number].outcome
     chosen = str((outcome.outputs if outcome is not None else state.tasks[number].outputs).get("choice", ""))
@@ -350,8 +364,6 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     """Settle a task whose needs or edges are unmet. The gravest cause counts, so while a graver one may follow nothing
     is settled: the reason does not depend on the order in which the tasks before it ended."""
     task = state.specs[number]
-    if state.edition < 2:
-        return settle(task, "omitted", "join", why)
     wants = _wants_completed(state, number)
     outcomes = _outcomes(state, number)
     causes: list[str] = list(outcomes) if needs == "unmet" and wants else []
@@ -380,3 +392,152 @@ def _wants_completed(state: State, number: int) -> bool:
         except EvaluationError:
             return True
     return kind in ON_SUCCESS
+
+
+# Conditions and settings
+
+MOST_ATTEMPTS = 1000
+
+
+def conditions_first(state: State, number: int) -> tuple[bool, Command | None]:
+    """Whether the task goes on to start, and where it does not the command that comes instead, if there is one."""
+    task, task_state = state.specs[number], state.tasks[number]
+    if task.when is not None:
+        if task_state.facts is None and facts_of(task.when):
+            return False, AskFacts(number, facts_read(task))
+        try:
+            if not truth(task.when.tree, TaskScope(state, number)):
+                return False, settle(task, "skipped", "when", _skipped(state, number))
+        except EvaluationError as error:
+            return False, settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
+    command = _preconditions(state, number) if task.preconditions else None
+    return command is None and (task_state.facts is not None or not facts_read(task)), command
+
+
+def _skipped(state: State, number: int) -> str:
+    """Why a task is skipped; the condition of the check of an agent's work is not one that its author wrote."""
+    if agent_of(state, number) is not None:
+        return "the agent has not answered yet"
+    when = state.specs[number].when
+    return f"`{when.text}` is false" if when is not None else ""
+
+
+def _preconditions(state: State, number: int) -> Command | None:
+    task = state.specs[number]
+    task_state = state.tasks[number]
+    names = facts_read(task)
+    if names and task_state.facts is None:
+        return AskFacts(number, names)
+    scope = TaskScope(state, number)
+    words = []
+    for criterion in task.preconditions:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        why = unmet(criterion, scope)
+        if why:
+            return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
+    return AskPeople(number, "preconditions") if words and "preconditions" not in task_state.cleared else None
+
+
+def facts_requested(state: State, event: FactsRequested, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
+def facts_observed(state: State, event: FactsObserved, at: float) -> None:
+    number = state.index[event.task]
+    state.tasks[number].facts = {**(state.tasks[number].facts or {}), **event.facts}
+    state.asked.discard(number)
+    state.candidates[number] = None
+
+
+def compute(state: State, number: int) -> Command:
+    """The settings of a task that is about to start; one without a fitting value fails the task."""
+    task = state.specs[number]
+    scope = TaskScope(state, number)
+    values: dict[str, Json] = {}
+    for each in task.computed:
+        value, problem = value_of(each, scope)
+        if problem:
+            return settle(task, "failed", "settings", problem, "logic")
+        values[each.name] = value
+    return Record(SettingsComputed(task.id, state.tasks[number].visit, values))
+
+
+def value_of(setting: Computed, scope: Scope) -> tuple[Json, str]:
+    """The value of a setting, and why it has none that fits (empty where it has)."""
+    text = f"`{setting.name}: {{{{ {setting.expression.text} }}}}`"
+    try:
+        given = evaluate(setting.expression.tree, scope)
+    except EvaluationError as error:
+        return None, f"{text} has no value: {error}"
+    read, expected = _KINDS[setting.name]
+    value = read(given)
+    was = "nothing" if given is None else str(given) if isinstance(given, Quantity) else shown(given)
+    return value, "" if value is not None else f"{text} takes {expected}, this is {was}"
+
+
+def _seconds(value: Json) -> float | None:
+    if isinstance(value, Quantity):
+        return value.amount if value.dimension == "time" and value.amount >= 0 else None
+    if isinstance(value, str):
+        return parse_duration(value)
+    return float(value) if _is_number(value) and value >= 0 else None
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _whole(value: Json) -> int | None:
+    """A whole number that is not negative."""
+    return int(value) if _is_number(value) and value >= 0 and int(value) == value else None
+
+
+def _count(value: Json) -> int | None:
+    return _whole(value) or None
+
+
+def _attempts(value: Json) -> int | None:
+    attempts = _count(value)
+    return attempts if attempts is not None and attempts <= MOST_ATTEMPTS else None
+
+
+def _share(value: Json) -> int | str | None:
+    if not isinstance(value, (str, Quantity)):
+        return _whole(value)
+    text = str(value).strip()
+    share = parse_percent(text) if text.endswith("%") else None
+    return text if share is not None and share <= 1 else None
+
+
+_KINDS: dict[str, tuple[Callable[[Json], Json], str]] = {
+    "timeout": (lambda value: _seconds(value) or None, "a duration such as `30s` or `5m`"),
+    "delay": (_seconds, "a duration such as `30s` or `5m`"),
+    "retry.attempts": (_attempts, f"a whole number from 1 to {MOST_ATTEMPTS}"),
+    "max_parallel": (_count, "a whole number from 1"),
+    "tolerate": (_share, "a whole number from 0, or a percentage such as `20%`"),
+}
+"""How each setting is read (None: it does not fit), and what it accepts."""
+
+
+def settings_computed(state: State, event: SettingsComputed, at: float) -> None:
+    number = state.index[event.task]
+    task = state.specs[number]
+    done = tuple([each._replace(visit=event.visit) for each in task.computed])
+    state.specs[number] = with_values(task, event.values)._replace(computed=done)
+    state.candidates[number] = None
+
+
+def with_values(task: Task, values: dict[str, Json]) -> Task:
+    """The task with its settings in place; no attempt takes longer than all of them together."""
+    timeout: float | None = values.get("timeout", task.timeout)
+    if task.timebox is not None and timeout is not None:
+        timeout = min(timeout, task.timebox)
+    retry, fanout = task.retry, task.fanout
+    if "retry.attempts" in values:
+        retry = retry._replace(attempts=values["retry.attempts"])
+    if fanout is not None:
+        limits = {name: values[name] for name in ("max_parallel", "tolerate") if name in values}
+        fanout = fanout._replace(**limits)
+    return task._replace(timeout=timeout, delay=values.get("delay", task.delay), retry=retry, fanout=fanout)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
+
+from planrunner.records import Mutable, Struct, field
 
 Json = Any
 Amounts = dict[str, int]
@@ -40,7 +42,7 @@ def amount(what: str, number: int) -> float | int:
     return number / _SCALE[what] if what in _SCALE else number
 
 
-class Scope(NamedTuple):
+class Scope(Struct):
     """The limits that hold for all of what happens inside a task, or the plan. ``time`` is in seconds, ``warn`` a
     share of each limit."""
 
@@ -50,17 +52,14 @@ class Scope(NamedTuple):
     on_exhausted: str = "stop"
 
 
-class Account:
+class Account(Mutable):
     """What was spent and what is set aside inside one scope, and for what of it a warning was given."""
 
-    __slots__ = ("reserved", "seconds", "spent", "warned")
-
-    def __init__(self) -> None:
-        self.spent: Amounts = {}
-        self.reserved: Amounts = {}
-        self.seconds = 0.0
-        """Time its own attempts took."""
-        self.warned: set[str] = set()
+    spent: Amounts = {}
+    reserved: Amounts = {}
+    seconds: float = 0.0
+    """Time its own attempts took."""
+    warned: set[str] = field(default_factory=set)
 
     def taken(self, what: str) -> int:
         """Spent and set aside."""
@@ -70,7 +69,7 @@ class Account:
 _EMPTY = Account()
 
 
-class Over(NamedTuple):
+class Over(Struct):
     """An attempt that used more than it had set aside."""
 
     number: int
@@ -79,20 +78,17 @@ class Over(NamedTuple):
     used: int
 
 
-class Ledger:
+class Ledger(Mutable):
     """The accounts of a run. ``holdings`` is what each running attempt has set aside, ``extra`` what people added to
     limits, ``crossed`` and ``over`` are warnings not given yet, ``refused`` says who
     adds nothing to a limit and why."""
 
-    __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "refused")
-
-    def __init__(self) -> None:
-        self.accounts: dict[int, Account] = {}
-        self.holdings: dict[int, Amounts] = {}
-        self.extra: dict[tuple[int, str], float] = {}
-        self.crossed: dict[tuple[int, str], None] = {}
-        self.over: list[Over] = []
-        self.refused: dict[tuple[int, str], str] = {}
+    accounts: dict[int, Account] = {}
+    holdings: dict[int, Amounts] = {}
+    extra: dict[tuple[int, str], float] = {}
+    crossed: dict[tuple[int, str], None] = {}
+    over: list[Over] = []
+    refused: dict[tuple[int, str], str] = {}
 
     def read(self, number: int) -> Account:
         """The account of a scope, to be looked at only: it is not begun."""

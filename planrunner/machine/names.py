@@ -1,11 +1,11 @@
-"""Names of tasks for people: labels of items, and paths, the end of one, or the beginning of many."""
+"""Names of tasks: labels of items, paths, the end of one or the beginning of many, and members of families."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.machine.stops import called_off
 from planrunner.plan.tasks import tools_of
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
@@ -100,6 +100,11 @@ def below(state: State, numbers: list[int]) -> list[int]:
     return sorted(inner)
 
 
+def waits_for_turn(state: State, number: int) -> bool:
+    """Whether a task is inside an item that is open again and waits for its turn."""
+    return not state.turns.keys().isdisjoint(owners(state, number))
+
+
 def owners(state: State, number: int) -> list[int]:
     """The tasks that hold a task, the outermost first."""
     around: list[int] = []
@@ -109,6 +114,14 @@ def owners(state: State, number: int) -> list[int]:
         owner = state.tasks[owner].frame.owner
     around.reverse()
     return around
+
+
+def is_within(state: State, number: int, owner: int) -> bool:
+    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
+    wanted, frame = state.tasks[owner].inner, state.tasks[number].frame
+    while frame is not wanted and frame.owner >= 0:
+        frame = state.tasks[frame.owner].frame
+    return frame is wanted
 
 
 def agent_of(state: State, number: int) -> int | None:
@@ -218,21 +231,97 @@ def stands(state: State, number: int) -> bool:
     return frame is state.top
 
 
-def called_off_inside(state: State) -> list[int]:
-    """The tasks that were called off and for which the run ends as cancelled: of one that holds others those inside."""
-    cancelled: list[int] = []
-    todo = called_off(state)
-    while todo:
-        number = todo.pop(0)
-        inner = state.tasks[number].inner
-        held = range(0) if inner is None else range(inner.first, inner.first + inner.size)
-        inside = [at for at in held if state.tasks[at].dependency_outcome == state.tasks[at].status == "cancelled"]
-        todo += inside
-        cancelled += [] if inside else [number]
-    return sorted(cancelled)
-
-
 def by_its_own(state: State, number: int) -> bool:
     """Whether a task failed, or has to be settled, for itself and not because of what it holds."""
     inner = state.tasks[number].inner
     return inner is None or len(inner.failures) <= inner.tolerate
+
+
+# Members of families: ``dive-2``, the second item of ``dive-*``, which a task may need and read by that name
+
+_DIGITS = "0123456789"
+_MOST = 9
+"""Digits of the number of a member at most."""
+
+
+class Need(Struct):
+    """One need of a task: the task ``number`` that it asks for, or the family where its member does not exist yet or at
+    all; ``outcome`` is the dependency outcome, ``name`` that of a member which does not exist, ``lacks`` says why."""
+
+    number: int
+    outcome: str
+    name: str = ""
+    lacks: str = ""
+
+
+def needed(state: State, number: int) -> list[Need]:
+    """What a task needs, in its order: single members where it names those."""
+    join, tasks = state.specs[number].join, state.tasks
+    if not join.named:
+        return [Need(need, tasks[need].dependency_outcome) for need in state.shape.needs[number]]
+    frame = tasks[number].frame
+    found = [_need(state, frame, name) for name in join.named]
+    return [need for need in found if need is not None]
+
+
+def named_task(state: State, frame: Frame, name: str) -> int | None:
+    """The task of a frame that a name means: its id, or a member of a family. A family without items so far stands for
+    its members; None for a name that nothing has."""
+    if name[-1:] not in _DIGITS or (place := _place(frame, name)) is None:
+        return frame.index.get(name)
+    family, at = place
+    inner = state.tasks[family].inner
+    if inner is None:
+        return family
+    return inner.first + at if at < inner.size else None
+
+
+def lacking(state: State, frame: Frame, name: str) -> str:
+    """Why a family does not have a member of that name; empty for any other name."""
+    place = _place(frame, name)
+    if place is None:
+        return ""
+    inner = state.tasks[place[0]].inner
+    if inner is None or place[1] < inner.size:
+        return ""
+    return f"does not exist: `{state.specs[place[0]].id}` has {inner.size} item{'' if inner.size == 1 else 's'}"
+
+
+def _need(state: State, frame: Frame, name: str) -> Need | None:
+    tasks = state.tasks
+    place = _place(frame, name)
+    if place is None:
+        number = frame.index.get(name)
+        return None if number is None else Need(number, tasks[number].dependency_outcome)
+    family, at = place
+    inner = tasks[family].inner
+    if inner is None:
+        return Need(family, tasks[family].dependency_outcome)
+    if at >= inner.size:
+        return Need(family, "omitted", name, lacking(state, frame, name))
+    return Need(inner.first + at, _outcome(state, family, tasks[inner.first + at].dependency_outcome))
+
+
+def _outcome(state: State, family: int, own: str) -> str:
+    """What an item counts as for those that need it alone. Whether it may fail, and what stands in for it then, the
+    family says."""
+    if own != "failed":
+        return own
+    if state.specs[family].allow_failure:
+        return "tolerated"
+    if any(route.edge.recovers for route in state.shape.routes_out.get(family, ())):
+        found = state.tasks[family].dependency_outcome
+        return found if found in ("", "completed") and state.tasks[family].status != "completed" else own
+    return own
+
+
+def _place(frame: Frame, name: str) -> tuple[int, int] | None:
+    """The family of a frame that a name is a member of, and the position of that member. The index of the plan has
+    every path of the run as well, so what counts is whether the task of that name stands in the frame itself."""
+    if frame.first <= frame.index.get(name, -1) < frame.first + frame.size:
+        return None
+    for cut in range(max(len(name.rstrip(_DIGITS)), len(name) - _MOST), len(name)):
+        family = frame.index.get(f"{name[:cut]}*")
+        if family is not None and name[cut] != "0":
+            return family, int(name[cut:]) - 1
+    return None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from planrunner.machine.budgets import sentence, used_up
-from planrunner.machine.commands import AskProbe, Command, Record, Start, settle
+from planrunner.machine.budgets import given_up, sentence, used_up
+from planrunner.machine.commands import AskProbe, Command, Record, Start
 from planrunner.machine.events import (
     DoubtSettled,
     FailureResolved,
@@ -21,11 +20,8 @@ from planrunner.machine.names import agent_of
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import (
-    SETTLED,
     IllegalMove,
     after_settling,
-    give_back,
-    move,
     set_dependency_outcome,
     tell_recovering,
 )
@@ -41,7 +37,7 @@ def reissue(state: State, number: int) -> Start:
     reserved: dict[str, Any] = {}
     if state.ledger is not None:
         holding = state.ledger.holdings.get(number, {})
-        reserved = {what: amount(what, held) for what, held in holding.items() if held or state.edition > 9}
+        reserved = {what: amount(what, held) for what, held in holding.items()}
     return Start(number, task_state.attempts, task_state.reissues + 1, reserved)
 
 
@@ -114,7 +110,7 @@ def _way_on(state: State, number: int, unattended: bool) -> Command | None:
         detail = f"attempt {task_state.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     if state.trait(task).probe and task.on_doubt in ("", "probe") and task_state.reason != "unknown":
-        waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
+        waits = number in state.asked or (bool(state.stop_reason) and state.stop_reason not in FINAL_STOPS)
         return None if waits else AskProbe(number, task_state.attempts)
     undoes = task.on_doubt == "rollback" or (unattended and task.on_doubt in ("", "probe"))
     if undoes and (event := undoing(state, number)):
@@ -160,7 +156,7 @@ def doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
         task_state.reason = "settled"
         task_state.judged = False
         if state.ledger is not None:
-            give_back(state, number)
+            given_up(state, number)
     state.candidates[number] = None
 
 
@@ -178,70 +174,3 @@ def stop_requested(state: State, event: StopRequested, at: float) -> None:
     for number, task in enumerate(state.tasks):
         if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
             state.candidates[number] = None
-
-
-def services_reset(state: State, numbers: Iterable[int]) -> None:
-    """Some of these tasks, which were reset, are services."""
-    for number in numbers:
-        if state.specs[number].ready:
-            state.restarts[number] = None
-    for number, task_state in enumerate(state.tasks):
-        if task_state.status == "queued" and waits_for_service(state, number):
-            state.queue.remove(state.limited_labels(state.specs[number]), state.specs[number].priority, number)
-            move(state, number, task_state, "pending")
-        elif task_state.status == "pending" and number in state.wheel.times and waits_for_service(state, number):
-            state.wheel.drop(number)
-
-
-def service_settled(state: State, number: int) -> None:
-    """A task has settled. Where it is a service that started again, what waited for it is looked at; one that did not
-    become ready stays listed until it is reset, and keeps what comes after it from starting."""
-    if number not in state.restarts:
-        return
-    if state.tasks[number].status != "failed":
-        del state.restarts[number]
-    for other, task_state in enumerate(state.tasks):
-        if task_state.status not in SETTLED:
-            state.candidates[other] = None
-
-
-def waits_for_service(state: State, number: int) -> bool:
-    """Whether a task waits for a service that starts again. Where the run stops nothing waits."""
-    return not state.stop_reason and any(
-        state.tasks[service].status not in SETTLED and _is_after(state, number, service) for service in state.restarts
-    )
-
-
-def omitted_after_service(state: State, number: int) -> Command | None:
-    """The end of a task that comes after a service which failed to start again; what may follow failures runs."""
-    if state.stop_reason or state.tasks[number].status != "pending" or _top(state, number) in state.shape.tolerant:
-        return None
-    for service in state.restarts:
-        if state.tasks[service].status == "failed" and _is_after(state, number, service):
-            why = f"the service `{state.specs[service].id}` failed to start again"
-            return settle(state.specs[number], "omitted", "cut_off", why)
-    return None
-
-
-def _is_after(state: State, number: int, service: int) -> bool:
-    """Whether a task, or one that contains it, needs the service, at once or through others. Those under ``finally``
-    follow the main part, not single tasks of it."""
-    top = _top(state, number)
-    if state.specs[top].finally_:
-        return False
-    seen = {top}
-    queue = [top]
-    for each in queue:
-        for need in state.shape.needs[each]:
-            if need == service:
-                return True
-            if need not in seen:
-                seen.add(need)
-                queue.append(need)
-    return False
-
-
-def _top(state: State, number: int) -> int:
-    while (owner := state.tasks[number].frame.owner) >= 0:
-        number = owner
-    return number

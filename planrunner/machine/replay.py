@@ -39,6 +39,7 @@ from planrunner.machine.events import (
 from planrunner.machine.recovery import BY_RULE
 from planrunner.machine.state import State
 from planrunner.machine.stops import OUT_OF_BUDGET
+from planrunner.records import Struct
 
 Json = Any
 
@@ -68,7 +69,7 @@ class Difference(NamedTuple):
     message: str
 
 
-class Replayed(NamedTuple):
+class Replayed(Struct):
     """``entries`` were read, of which ``decided`` were decided again and found alike and ``inputs`` taken as they are;
     ``difference`` is the first one, None where the record is exact."""
 
@@ -93,8 +94,9 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason == "request"
     if isinstance(event, TaskSettled):
         return event.status == "abandoned" and event.reason == "request"
-    decided = isinstance(event, StopRequested) and event.reason in (*OUT_OF_BUDGET, "revision")
-    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
+    if isinstance(event, StopRequested):
+        return event.reason not in OUT_OF_BUDGET and event.reason != "revision"
+    return event.__class__ in INPUTS
 
 
 def kind_of(event: Event) -> str:

@@ -2,37 +2,38 @@
 
 A request is a kind and JSON data. Its rule looks at the state and says which events follow, or why none do. The process
 that holds the run applies it: the events and the reply become durable together, so a request is applied exactly once.
-A vote is a request too: whether the person may decide the gate, whether what they give fits, and whether it decides.
+A vote is a request too, with a record of its own: whether the person may decide the gate, whether what they give fits,
+and whether it decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
-from planrunner.frozen import EMPTY
-from planrunner.machine.admission import refusal, still_short
+from planrunner.machine.admission import Wanted, refusal, still_short
 from planrunner.machine.answers import answered
 from planrunner.machine.budgets import extension
-from planrunner.machine.deciders import barred
 from planrunner.machine.events import AttemptStopping, Event, GateVoted, RunReopened, StopRequested, TaskSettled
 from planrunner.machine.gates import rework_target, sentence, spec
 from planrunner.machine.names import named
+from planrunner.machine.questions import reason_not_allowed, tally
 from planrunner.machine.state import GateState, State
-from planrunner.machine.statuses import ended, said
 from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, STOPS, deadline_text, is_under_way
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.model import Param
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import bind
+from planrunner.records import Struct
+from planrunner.statuses import ended, status_verb
 
 Json = Any
 Rule = Callable[[State, dict[str, Json], str], "Reply"]
 """From the state, the data of the request and who asks."""
 
 
-class Reply(NamedTuple):
+class Reply(Struct):
     """The events of a request in their order, whether it is ``applied``, and the sentence for the one who asked;
     ``code`` is the exit code of the contract for a refusal that is not a usage error."""
 
@@ -133,7 +134,7 @@ def _call_off(state: State, name: str, by: str, why: str, barred: str = "") -> A
             return f"`{name}` waits for people, and is abandoned as they decide: {barred}"
         return TaskSettled(name, "abandoned", REQUEST, detail)
     if state.status != "running" or not is_under_way(state, number):
-        return f"`{name}` does not run: it {said(state.tasks[number].status)}"
+        return f"`{name}` does not run: it {status_verb(state.tasks[number].status)}"
     return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 
@@ -169,26 +170,7 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply(events, True, f"the budget is extended{words}")
 
 
-def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
-    vote = Vote(
-        str(body["gate"]),
-        str(body["verdict"]),
-        by,
-        str(body.get("user") or ""),
-        tuple(map(str, body.get("roles") or ())),
-        tuple(map(str, body.get("claimed") or ())),
-        str(body.get("reason") or ""),
-        str(body.get("choice") or ""),
-        dict(body.get("fields") or {}),
-        str(body.get("shown") or ""),
-        bool(body.get("rework")),
-        float(body.get("now") or 0.0),
-        bool(body.get("unread")),
-    )
-    return count(state, vote)
-
-
-RULES: dict[str, Rule] = {"pause": _pause, "resume": _resume, "cancel": _cancel, "budget": _budget, "vote": _vote}
+RULES: dict[str, Rule] = {"pause": _pause, "resume": _resume, "cancel": _cancel, "budget": _budget}
 """By the kind of the request."""
 
 
@@ -206,26 +188,32 @@ def has_changed(shown: str, seen: str) -> bool:
     return bool(given) and (len(given) < SHORTEST or not shown.startswith(given))
 
 
-class Vote(NamedTuple):
-    """What a person says at the gate of task ``gate``: ``verdict`` is approve or reject, ``user`` who the system says
-    they are, ``by`` their name. ``roles`` are theirs by the project's list, ``claimed`` by their own word. ``shown`` is
-    the digest, or its beginning, of what they looked at; empty where they trust that it is what is asked now. ``now``
-    is seconds since 1970 on the run's time line."""
+class Vote(Struct):
+    """What a person says at ``gate``, from the door where they say it to the event that keeps it. ``by`` is their name,
+    ``user`` who the system says they are; ``roles`` are theirs by the project's list, ``claimed`` by their own word (a
+    door knows only the word: those are ``roles`` there). ``shown`` is the digest, or its beginning, of what they looked
+    at; empty where they trust that it is what is asked now. ``add`` extends a budget, by what to how much (dollars,
+    seconds, counts)."""
 
     gate: str
-    verdict: str
-    by: str
+    verdict: Literal["approve", "reject"]
+    by: str = ""
     user: str = ""
     roles: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
     reason: str = ""
     choice: str = ""
-    fields: dict[str, Json] = EMPTY
+    fields: dict[str, Json] = {}
     shown: str = ""
     rework: bool = False
-    now: float = 0.0
-    unread: bool = False
-    """The evidence is about to be looked at again, so that what could not be read before does not count."""
+    add: dict[str, float] = {}
+
+
+def budget_body(limits: Sequence[Wanted], vote: Vote) -> dict[str, Json]:
+    """The request that a vote about limits of one scope comes to."""
+    said = {name: word for name, word in (("by", vote.by), ("reason", vote.reason)) if word}
+    decided = {"refuse": [each.what for each in limits]} if vote.verdict == "reject" else {"add": vote.add}
+    return {"scope": limits[0].scope, **said, **decided}
 
 
 class _Refused(Exception):
@@ -235,18 +223,21 @@ class _Refused(Exception):
         self.code = code
 
 
-def count(state: State, vote: Vote) -> Reply:
-    """The event of a vote; one that does not count is refused."""
+def count(state: State, vote: Vote, now: float = 0.0, unread: bool = False) -> Reply:
+    """The event of a vote at ``now``, in seconds since 1970 on the run's time line; one that does not count is refused.
+    ``unread`` says that the evidence is about to be looked at again: what could not be read before does not count."""
     try:
+        if state.ended_at is not None:
+            raise _Refused(ended("the run", state.status))
         number, gate = _waiting(state, vote.gate)
-        if gate.expires_at is not None and gate.expires_at <= vote.now:
+        if gate.expires_at is not None and gate.expires_at <= now:
             raise _Refused(f"`{vote.gate}` has expired; resuming the run settles it")
         if has_changed(gate.shown, vote.shown):
             raise _Refused(f"what was shown has changed: look again (it is {gate.shown[:12]} now)", MISMATCH)
         _check_person(state, gate, vote)
         if vote.verdict == "reject":
             return _rejected(state, number, gate, vote)
-        return _approved(state, number, gate, vote)
+        return _approved(state, number, gate, vote, unread)
     except _Refused as problem:
         return Reply((), False, problem.message, problem.code)
 
@@ -261,12 +252,12 @@ def _waiting(state: State, name: str) -> tuple[int, GateState]:
         return number, gate
     if gate is not None and (gate.decision or gate.verdict):
         raise _Refused(f"`{name}` is decided already: {sentence(gate)}")
-    raise _Refused(f"`{name}` is not waiting for a decision: it {said(task_state.status)}")
+    raise _Refused(f"`{name}` is not waiting for a decision: it {status_verb(task_state.status)}")
 
 
 def _check_person(state: State, gate: GateState, vote: Vote) -> None:
-    refusal = barred(gate, vote.gate, vote.by, {*vote.roles, *vote.claimed}, state.environment.get("user"))
-    if refusal:
+    roles, starter = {*vote.roles, *vote.claimed}, state.environment.get("user")
+    if refusal := reason_not_allowed(gate, vote.gate, vote.by, roles, starter):
         raise _Refused(refusal, DENIED)
     changes = bool(vote.choice or vote.fields)
     if not changes and any(earlier.by == vote.by and earlier.verdict == vote.verdict for earlier in gate.votes):
@@ -275,17 +266,6 @@ def _check_person(state: State, gate: GateState, vote: Vote) -> None:
 
 def _repeated(gate: GateState, vote: Vote) -> _Refused:
     return _Refused(f"{vote.by} has voted already; {tally(gate.votes, gate.need)}")
-
-
-def tally(votes: Iterable[GateVoted], need: int) -> str:
-    """How many approvals there are and how many are needed: of a decision, how many votes each option has."""
-    chosen: dict[str, int] = {}
-    for vote in votes:
-        if vote.verdict == "approve":
-            chosen[vote.choice] = chosen.get(vote.choice, 0) + 1
-    split = ", ".join(f"{choice} {number}" for choice, number in chosen.items() if choice)
-    most = max(chosen.values(), default=0)
-    return f"{most} of {need} vote{'s' * (need != 1)} ({split})" if split else f"{most} of {need} approvals"
 
 
 def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Reply:
@@ -298,9 +278,9 @@ def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Reply:
     return Reply((_voted(gate, vote, "", {}),), True, f"`{vote.gate}` is rejected by {vote.by}{follows}")
 
 
-def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Reply:
+def _approved(state: State, number: int, gate: GateState, vote: Vote, unread: bool) -> Reply:
     problem = next((str(item["problem"]) for item in gate.evidence if item.get("problem")), "")
-    if problem and not vote.unread:
+    if problem and not unread:
         raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
     choice = _choice(gate, vote)
     for option in spec(state, number, gate.stage).options:
@@ -329,7 +309,7 @@ def _voted(gate: GateState, vote: Vote, choice: str, fields: dict[str, Json]) ->
     return GateVoted(
         vote.gate,
         gate.visit,
-        "reject" if vote.verdict == "reject" else "approve",
+        vote.verdict,
         vote.by,
         gate.shown,
         vote.user,

@@ -212,9 +212,21 @@ def _tidies_up(state: State, number: int) -> bool:
     return comes_last(state.specs[number]) and not is_unchanged(state, state.tasks[number].frame, finals=False)
 
 
-def settled(state: State, event: TaskSettled) -> None:
+def task_settled(state: State, event: TaskSettled, at: float) -> None:
     """A task ends with what the time before gave, and owes what that owes."""
+    if event.reason not in ("reused", "fresh"):
+        return
     number = state.index[event.task]
+    task_state = state.tasks[number]
+    if event.reason == "fresh":
+        seen = state.freshness[number]
+        task_state.outcome = Outcome(outputs=seen.outputs, artifacts=seen.artifacts)
+    _keeps(state, number, event)
+    if task_state.outcome is not None:
+        task_state.outputs = task_state.outcome.outputs
+
+
+def _keeps(state: State, number: int, event: TaskSettled) -> None:
     task_state = state.tasks[number]
     kept, task_state.kept = task_state.kept, None
     if kept is None:
@@ -228,7 +240,7 @@ def settled(state: State, event: TaskSettled) -> None:
         handed_on(state.compensation_log, (kept.number, kept.visit), (number, task_state.visit))
 
 
-def before(state: State, number: int) -> Command | None:
+def freshness_first(state: State, number: int) -> Command | None:
     """What comes before the start of a task that may be done already; None where it has to be done.
 
     A task that a person sent back or runs again is done again, and so is one that was tried.
@@ -281,8 +293,3 @@ def freshness_seen(state: State, event: FreshnessSeen, at: float) -> None:
     state.asked.discard(number)
     state.candidates[number] = None
     state.freshness[number] = event
-
-
-def given(seen: FreshnessSeen) -> Outcome:
-    """What a task gave when it was done."""
-    return Outcome(outputs=seen.outputs, artifacts=seen.artifacts)

@@ -4,25 +4,25 @@ stand beside them, and those that the plan has no more are put away with what is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.machine import approvals, containers
-from planrunner.machine.admission import govern
+from planrunner.machine import approvals, clocks
 from planrunner.machine.budgets import chain
 from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.gates import ask_anew, undemanded
 from planrunner.machine.graph import Frame, Shape
-from planrunner.machine.hypotheses import settled
+from planrunner.machine.hypotheses import note_result
 from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks, written_of
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import FORKED, Unfit, count_needs, downstream, is_current, retried, stop
-from planrunner.machine.scope import TaskScope
+from planrunner.machine.rights import govern
 from planrunner.machine.state import State, TaskState, Trait, divided, member
 from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move, take_slot
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import written_tasks
+from planrunner.records import Struct
 
 CUT_OFF = ("interrupted", "unstarted")
 
@@ -37,7 +37,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
     if state.meters:
-        containers.meters_paused(state, at - event.idle)
+        clocks.meters_paused(state, at - event.idle)
     plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
     state.revision = event.number
     state.proposal = ""
@@ -49,6 +49,8 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     before = state.plan
     plan = _plan_level(state, event, plan)
     _regraph(state, before, plan)
+    for task in state.specs:
+        state.use_what_it_asks_for(task)
     state.releases.clear()
     _select(state, event)
     _count(state)
@@ -72,7 +74,7 @@ def _weigh_again(state: State) -> None:
     replaced = replaced_tasks(state) if given else set()
     for number in given:
         if number not in replaced and state.tasks[number].status in ("completed", "failed"):
-            settled(state, number, TaskScope(state, number))
+            note_result(state, number)
 
 
 def _come_to_rest(state: State) -> None:
@@ -102,6 +104,7 @@ def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
     state.restricted = state.restricted or plan.policy is not None
     if plan.breakers != before.breakers:
         state.circuits.clear()
+        state.use("breakers")
     had_ledger = state.ledger is not None
     state.limit(plan.budgets)
     state.governed = None
@@ -210,8 +213,6 @@ def _redefine_inside(state: State, number: int) -> None:
 def _labels(state: State, then: Task, now: Task) -> tuple[str, ...]:
     """The labels of a task that a container holds, by its new definition, with those of the limits of linked plans that
     it had (``containers``)."""
-    if state.edition < 10:
-        return then.labels
     limits = [
         each for each in then.labels if each.endswith("/") or ("/" in each and each.rpartition("/")[2] in now.labels)
     ]
@@ -251,7 +252,7 @@ def _count(state: State) -> None:
 # What is reset
 
 
-class Stale(NamedTuple):
+class Stale(Struct):
     """What a revision means for tasks, by number: those that begin ``again``, those that keep their result ``perhaps``
     (each is compared at its turn), and those among the latter that ``surely`` do not. ``new`` have not run before."""
 
@@ -467,7 +468,7 @@ def _why_again(before: State, state: State, number: int, stale: Stale) -> str:
     gate = state.tasks[number].gate
     if gate is None or not (by := approvals.approvers(gate)):
         return ""
-    around = [owner for owner in owners(state, number) if owner in (*stale.again, *stale.perhaps)]
+    around = [owner for owner in owners(state, number) if owner in stale.again or owner in stale.perhaps]
     if around:
         names = _changed_inside(before, state, number, state.specs[around[0]])
         if not names and is_current(state, number) and not approvals.stands(state, number, gate):
@@ -514,6 +515,7 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
         "containers",
         "sent_back",
         "held",
+        "turns",
         "restarts",
         "freshness",
         "meters",

@@ -6,25 +6,36 @@ reset do not count for retries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from planrunner.machine import approvals, recovery, reuse
+from planrunner.machine import approvals, reuse
 from planrunner.machine.answers import comment
 from planrunner.machine.budgets import given_up
-from planrunner.machine.commands import Command, Record
+from planrunner.machine.clocks import drop_alarms, limit_time
+from planrunner.machine.commands import (
+    Command,
+    Record,
+    settle,
+)
 from planrunner.machine.compensation import keep_outputs
-from planrunner.machine.containers import limit_time
 from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
 from planrunner.machine.graph import Frame
-from planrunner.machine.hypotheses import forget
 from planrunner.machine.joins import edge_fired, is_decidable
 from planrunner.machine.names import owners
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, check_run, free_slot, move, plan_goes_on
-from planrunner.machine.stops import task_over, undisturbed
+from planrunner.machine.statuses import (
+    SETTLED,
+    check_run,
+    forget,
+    free_slot,
+    move,
+    plan_goes_on,
+)
+from planrunner.machine.stops import undisturbed
 from planrunner.plan.tasks import comes_last
+from planrunner.records import astuple
 
 
 def downstream(state: State, number: int) -> list[int]:
@@ -61,29 +72,25 @@ def by_edge(state: State, number: int, why: str, failure: str, status: str = "fa
     return None
 
 
-def before_completing(state: State, commands: Sequence[Command]) -> list[Command]:
-    """The commands, with what sends the run back in place of each end of a task that went well and whose edges lead
-    back. What is stopped from outside completes, and so does what was done already."""
-    return [_instead(state, command) or command for command in commands]
-
-
-def _instead(state: State, command: Command) -> Record | None:
+def redirected(state: State, command: Command, now: float) -> Command:
+    """What sends the run back in place of the end of a task that went well and whose edges lead back. What is stopped
+    from outside completes, and so does what was done already."""
     event = command.event if isinstance(command, Record) else None
     if not isinstance(event, TaskSettled) or event.status != "completed" or event.reason in ("fresh", "reused"):
-        return None
+        return command
     number = state.index[event.task]
     if number not in state.shape.reworks or not undisturbed(state, number):
-        return None
+        return command
     gate = state.tasks[number].gate
     if gate is None or state.specs[number].gate is None:
-        return by_edge(state, number, "", "", "completed")
-    said = gate.reason if state.edition < 11 else comment(gate, state.tasks[number].outputs)
-    return by_edge(state, number, said, "", "completed", ", ".join(gate.by))
+        return by_edge(state, number, "", "", "completed") or command
+    said = comment(gate, state.tasks[number].outputs)
+    return by_edge(state, number, said, "", "completed", ", ".join(gate.by)) or command
 
 
 def due(state: State) -> list[Record]:
     """Planned resets whose tasks have ended."""
-    return [Record(TasksReset(*planned)) for planned in state.resets if _at_rest(state, planned.tasks)]
+    return [Record(TasksReset(*astuple(planned))) for planned in state.resets if _at_rest(state, planned.tasks)]
 
 
 def _at_rest(state: State, names: Iterable[str]) -> bool:
@@ -134,13 +141,13 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         state.sent_back[cause] = state.sent_back.get(cause, 0) + 1
     said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
     numbers = _outermost(state, numbers)
-    everything = event.named is None and event.reason != "rework"
-    stays = event.named or ()  # tasks asked for by name begin although their level fails
+    by_plan = event.reason == "rework"
+    stays = event.named  # tasks asked for by name begin although their level fails
     beside = [
         number for number in numbers if state.tasks[number].status == "completed" or state.specs[number].id in stays
     ]
     for number in numbers:
-        beside += _goes_on_around(state, number, at, event.named is None)
+        beside += _goes_on_around(state, number, at, by_plan)
     unless_same = frozenset(event.unless_same)
     for number in numbers:
         task_state = state.tasks[number]
@@ -153,27 +160,29 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         gate = task_state.gate
         if gate is not None and gate.decision == "approved" and not approvals.stands(state, number, gate):
             state.again[approvals.unvisited(state.specs[number].id)] = approvals.reason((), gate.by)
-        if event.reason == FORKED or (event.reason == "revised" and state.edition > _LEFT_OPEN):
+        if event.reason in (FORKED, "revised"):
             _stop_inside(state, number, at, event.reason, True)
         _reset_task(state, number, event.reason == "revised")
+        if kept is not None:
+            state.use("reuse")
         task_state.kept = kept
         if event.reason == "revised":
             task_state.revised = state.revision
-        task_state.insisted, task_state.overlooks = everything, frozenset()
+        task_state.insisted, task_state.overlooks = False, frozenset()
     for name, names in event.changed.items():
         state.again[name] = names
+    _by_turns(state, numbers, beside, at)
     for number in numbers:
         count_needs(state, number)
         state.candidates[number] = None
-        _let_few_begin(state, state.tasks[number].frame)
     _count_again(state, numbers)
-    if event.named is not None:
+    if not by_plan:
         for number in beside:
             task_state = state.tasks[number]
             stand = [*task_state.frame.failures, *([task_state.frame.ended] if task_state.frame.ended >= 0 else [])]
             task_state.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
-        recovery.services_reset(state, numbers)
+        services_reset(state, numbers)
 
 
 def _count_again(state: State, numbers: list[int]) -> None:
@@ -198,8 +207,7 @@ def stop(state: State, number: int, at: float, reason: str = "revised", slots: b
     _stop_inside(state, number, at, reason, slots)
     if state.ledger is not None:
         given_up(state, number)
-    if state.alarms is not None:
-        task_over(state, number)
+    drop_alarms(state, number)
     state.wheel.drop(number)
     if slots:
         free_slot(state, number)
@@ -207,6 +215,7 @@ def stop(state: State, number: int, at: float, reason: str = "revised", slots: b
     state.meters.pop(number, None)
     state.recovering.pop(number, None)
     state.asked.discard(number)
+    state.turns.pop(number, None)
     if task_state.status in SETTLED:
         return
     if task_state.status == "queued":
@@ -220,8 +229,6 @@ def stop(state: State, number: int, at: float, reason: str = "revised", slots: b
 
 FORKED = "forked"
 """The reason of the reset that follows a fork."""
-_LEFT_OPEN = 9
-"""The last edition of runs in which what an open container holds outlived its reset by a revision."""
 
 
 def _outermost(state: State, numbers: list[int]) -> list[int]:
@@ -242,17 +249,72 @@ def _outermost(state: State, numbers: list[int]) -> list[int]:
     return left
 
 
-def _let_few_begin(state: State, frame: Frame) -> None:
-    """Of the items that are reset no more are under way than the fan-out allows at once."""
-    fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
-    if fanout is None or not fanout.max_parallel or fanout.max_parallel >= frame.size:
+def _by_turns(state: State, reset: list[int], reopened: list[int], at: float) -> None:
+    """Of the items that are open again or reset no more are under way than their fan-out lets go on at once: the rest
+    wait in their order, those that are open before those that are to begin."""
+    again = set(reopened)
+    frames = [state.tasks[number].frame for number in (*reset, *reopened)]
+    for frame in {id(frame): frame for frame in frames if frame.kind == "items"}.values():
+        fanout = state.specs[frame.owner].fanout
+        if fanout is None or not fanout.max_parallel or fanout.max_parallel >= frame.size:
+            continue
+        items = range(frame.first, frame.first + frame.size)
+        under_way = [number for number in items if _is_under_way(state, number)]
+        waiting = [number for number in under_way if number in again or number in state.turns]
+        free = max(fanout.max_parallel - len(under_way) + len(waiting), 0)
+        for number in waiting[:free]:
+            if number in state.turns:
+                _take_turn(state, number, at)
+        for number in waiting[free:]:
+            _wait_for_turn(state, number)
+        pending = [number for number in items if state.tasks[number].status == "pending"][max(free - len(waiting), 0) :]
+        frame.limit = pending[0] if pending else frame.first + frame.size
+
+
+def item_settled(state: State, event: TaskSettled, at: float) -> None:
+    """The next one of the items that wait for their turn goes on."""
+    number = state.index[event.task]
+    if event.status not in SETTLED:
         return
-    items = range(frame.first, frame.first + frame.size)
-    waiting = [number for number in items if state.tasks[number].status == "pending"]
-    free = fanout.max_parallel - sum(
-        state.tasks[number].status not in SETTLED and state.tasks[number].status != "pending" for number in items
-    )
-    frame.limit = waiting[max(free, 0)] if max(free, 0) < len(waiting) else frame.first + frame.size
+    if number in state.turns:
+        del state.turns[number]  # it never had its turn
+        return
+    frame = state.tasks[number].frame
+    turn = min((each for each in state.turns if state.tasks[each].frame is frame), default=-1)
+    if turn >= 0:
+        _take_turn(state, turn, at)
+
+
+def _wait_for_turn(state: State, number: int) -> None:
+    for each in _holders(state, number):
+        state.meters.pop(each, None)
+        state.wheel.drop(each)
+    state.use("turns")
+    state.turns[number] = None
+
+
+def _take_turn(state: State, number: int, at: float) -> None:
+    del state.turns[number]
+    for each in _holders(state, number):
+        limit_time(state, each, at)
+        inner = state.tasks[each].inner
+        for other in range(inner.first, inner.first + inner.size) if inner is not None else ():
+            if state.tasks[other].status not in SETTLED:
+                state.candidates[other] = None
+
+
+def _holders(state: State, number: int) -> Iterator[int]:
+    """A task that is under way, and those inside it, which hold others; none that wait for their turn."""
+    inner = state.tasks[number].inner
+    if inner is not None and number not in state.turns and _is_under_way(state, number):
+        yield number
+        for each in range(inner.first, inner.first + inner.size):
+            yield from _holders(state, each)
+
+
+def _is_under_way(state: State, number: int) -> bool:
+    status = state.tasks[number].status
+    return status != "pending" and status not in SETTLED
 
 
 def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list[int]:
@@ -268,6 +330,7 @@ def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list
         forget(state, owner, inside=False)
         task_state.dependency_outcome = ""
         task_state.reason = task_state.detail = task_state.failure = task_state.recovered_by = ""
+        task_state.idle += at - task_state.ended if task_state.ended is not None else 0.0
         task_state.outcome = task_state.ended = None
         task_state.judged, task_state.insisted = False, insisted
         reopened.append(owner)
@@ -300,14 +363,14 @@ def _reset_task(state: State, number: int, revised: bool) -> None:
     """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
     task_state = state.tasks[number]
     state.held.pop(number, None)
+    state.turns.pop(number, None)
     forget(state, number)
     if state.endings:
         plan_goes_on(state, number)
     _reopen_level(state, number)
     if state.ledger is not None:
         given_up(state, number)
-    if state.alarms is not None:
-        task_over(state, number)
+    drop_alarms(state, number)
     state.wheel.drop(number)
     state.meters.pop(number, None)
     free_slot(state, number)
@@ -546,3 +609,75 @@ def _finals_around(state: State, number: int) -> list[int]:
             frame = state.tasks[each].frame
             finals += frame.finals if frame.last < 0 else [frame.last, *frame.finals]
     return finals
+
+
+# Services, which start again with what comes after them
+
+
+def services_reset(state: State, numbers: Iterable[int]) -> None:
+    """Some of these tasks, which were reset, are services."""
+    state.use("services")
+    for number in numbers:
+        if state.specs[number].ready:
+            state.restarts[number] = None
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "queued" and waits_for_service(state, number):
+            state.queue.remove(state.limited_labels(state.specs[number]), state.specs[number].priority, number)
+            move(state, number, task_state, "pending")
+        elif task_state.status == "pending" and number in state.wheel.times and waits_for_service(state, number):
+            state.wheel.drop(number)
+
+
+def task_settled(state: State, event: TaskSettled, at: float) -> None:
+    """Where the task is a service that started again, what waited for it is looked at; one that did not become ready
+    stays listed until it is reset, and keeps what comes after it from starting."""
+    number = state.index[event.task]
+    if number not in state.restarts or event.status not in SETTLED:
+        return
+    if state.tasks[number].status != "failed":
+        del state.restarts[number]
+    for other, task_state in enumerate(state.tasks):
+        if task_state.status not in SETTLED:
+            state.candidates[other] = None
+
+
+def waits_for_service(state: State, number: int) -> bool:
+    """Whether a task waits for a service that starts again. Where the run stops nothing waits."""
+    return not state.stop_reason and any(
+        state.tasks[service].status not in SETTLED and _is_after(state, number, service) for service in state.restarts
+    )
+
+
+def omitted_after_service(state: State, number: int) -> Command | None:
+    """The end of a task that comes after a service which failed to start again; what may follow failures runs."""
+    if state.stop_reason or state.tasks[number].status != "pending" or _top(state, number) in state.shape.tolerant:
+        return None
+    for service in state.restarts:
+        if state.tasks[service].status == "failed" and _is_after(state, number, service):
+            why = f"the service `{state.specs[service].id}` failed to start again"
+            return settle(state.specs[number], "omitted", "cut_off", why)
+    return None
+
+
+def _is_after(state: State, number: int, service: int) -> bool:
+    """Whether a task, or one that contains it, needs the service, at once or through others. Those under ``finally``
+    follow the main part, not single tasks of it."""
+    top = _top(state, number)
+    if state.specs[top].finally_:
+        return False
+    seen = {top}
+    queue = [top]
+    for each in queue:
+        for need in state.shape.needs[each]:
+            if need == service:
+                return True
+            if need not in seen:
+                seen.add(need)
+                queue.append(need)
+    return False
+
+
+def _top(state: State, number: int) -> int:
+    while (owner := state.tasks[number].frame.owner) >= 0:
+        number = owner
+    return number

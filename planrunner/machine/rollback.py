@@ -25,12 +25,11 @@ from planrunner.machine.compensation import (
     steps_of,
     takes_back,
 )
-from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
-from planrunner.machine.endings import main_part_done
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
+from planrunner.machine.graph import Rollback
 from planrunner.machine.names import owners
-from planrunner.machine.state import State
-from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut
+from planrunner.machine.state import CompensationLog, State, UndoStep
+from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut, main_part_done
 from planrunner.machine.verdicts import retry_delay, retry_policy
 from planrunner.plan.model import Retry, RollbackPolicy
 
@@ -62,7 +61,7 @@ def _has_started_since(state: State, compensation_log: CompensationLog) -> bool:
     """Whether there is something to undo that the last rollback did not see; what the plan's ``finally`` does stays."""
     if compensation_log.ranks <= compensation_log.through:
         return False
-    return state.edition < 9 or any(
+    return any(
         step.rank > compensation_log.through and not state.specs[[*owners(state, step.number), step.number][0]].finally_
         for step in compensation_log.steps
     )
@@ -218,7 +217,7 @@ def _settle_doubt(state: State, compensation_log: CompensationLog, number: int, 
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
 
-def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
+def saved_first(state: State, commands: Sequence[Command], now: float) -> list[Command]:
     """The commands, with what has to be saved in place of each start that comes after it."""
     ordered: list[Command] = []
     for command in commands:
@@ -307,11 +306,11 @@ def came_to(state: State, rollback: Rollback) -> tuple[str, str]:
         return rollback.failure, f"{rollback.message}{done}"
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
     again = ""
-    if unclean(rollback) and state.specs[rollback.owner].retry.attempts > 1:
+    if left_changes(rollback) and state.specs[rollback.owner].retry.attempts > 1:
         again = "; not tried again, since its rollback is strict"
     return rollback.failure, f"{rollback.message}{done}; not undone: {', '.join(said[:_NAMED])}{more}{again}"
 
 
-def unclean(rollback: Rollback) -> bool:
+def left_changes(rollback: Rollback) -> bool:
     """Whether a strict rollback left something behind, so that nothing may begin from there."""
     return rollback.strict and rollback.status != "rolled_back"

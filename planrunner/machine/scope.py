@@ -7,16 +7,14 @@ from hashlib import sha256
 from typing import Any
 
 from planrunner.frozen import EMPTY
-from planrunner.machine.endings import level_of, limit_reached, status_of_level
-from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
-from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
-from planrunner.machine.members import lacking, named_task, needed
+from planrunner.machine.names import lacking, named_task, needed
+from planrunner.machine.policies import hypotheses_in_scope
 from planrunner.machine.state import State, TaskState, Tried
+from planrunner.machine.stops import level_of, limit_reached, status_of_level
 from planrunner.plan.agents import OF_A_CONVERSATION
-from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
-from planrunner.plan.expressions.values import Absent, MissingName, Undecided
+from planrunner.plan.expressions.values import FACTS, ROOTS, Absent, MissingName, Undecided
 from planrunner.plan.model import Expression, Output, Param, Plan, Task
 
 
@@ -81,7 +79,7 @@ class TaskScope:
         if name == "tasks":
             return TasksScope(state, frame, self._overlay)
         if name == "hypotheses":
-            return HypothesesScope(beliefs(state, home(state, frame), self._weighed()))
+            return hypotheses_in_scope(state, frame, self, number)
         make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, frame)
@@ -94,13 +92,6 @@ class TaskScope:
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"`{name}` is not defined here")
-
-    def _weighed(self) -> dict[int, Pieces]:
-        """What the result of the task itself says, which counts for others once it has settled."""
-        state, number = self._state, self._number
-        if number < 0 or state.tasks[number].dependency_outcome or not gives_evidence(state, number):
-            return {}
-        return {number: weigh(state.specs[number], self)}
 
 
 class FrameScope:
@@ -304,7 +295,7 @@ def _nothing_given(state: State, frame: Frame, overlay: Overlay) -> bool:
     if not frame.size:
         return True
     numbers = range(frame.first, frame.first + frame.size)
-    return state.edition > 9 and all(
+    return all(
         overlay.get(number, state.tasks[number]).dependency_outcome not in ("", "completed") for number in numbers
     )
 
@@ -336,7 +327,7 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     task_state = overlay.get(number, state.tasks[number])
     outputs = _with_units(outputs_of(task_state), _types_of_outputs(state, number))
-    if not outputs and state.edition > 9 and task_state.dependency_outcome and task_state.status in _NOT_RUN:
+    if not outputs and task_state.dependency_outcome and task_state.status in _NOT_RUN:
         outputs = Absent()
     record: dict[str, Json] = {
         "status": status_of(task_state),
@@ -348,7 +339,7 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
     record.update(result_of(state, task_state))
     if task_state.outcome is not None:
         record.update(attempt_record(task_state))
-        if state.edition > 10 and task_state.failure:
+        if task_state.failure:
             record["message"] = bare_message(state, task_state)
     return record
 
@@ -405,7 +396,7 @@ def result_of(state: State, task_state: TaskState) -> dict[str, bool]:
     """A task's result as flags. ``ok`` is one that completed, that another one stands in for, or that was not selected
     for this run; not one whose failure is allowed."""
     outcome = task_state.dependency_outcome
-    tolerated = outcome == "tolerated" and (task_state.reason == "not_selected" or state.edition < 2)
+    tolerated = outcome == "tolerated" and task_state.reason == "not_selected"
     return {
         "ok": outcome == "completed" or tolerated,
         "completed": outcome == "completed",
@@ -554,11 +545,11 @@ def _plan(state: State, frame: Frame) -> dict[str, Json]:
 
 def _run(state: State, frame: Frame) -> dict[str, Json]:
     """``run.status`` says whether a level is failing and, once only its ``finally`` is left, what it comes to."""
-    level = level_of(state, frame) if state.edition > 9 else None
+    level = level_of(state, frame)
     failing = "failed" if frame.failures else str(state.status)
     status = failing if level is None else status_of_level(state, level)
     failures = [_failed(state, number) for number in (level or frame).failures]
-    if level is not None and state.edition > 10 and (limit := limit_reached(state, level)) != ("", ""):
+    if level is not None and (limit := limit_reached(state, level)) != ("", ""):
         failures.append({"task": "", "class": limit[0], "message": limit[1]})
     fields = _Run(state, level or frame, id=state.run_id, seed=state.seed, status=status, failures=failures)
     if directory := state.environment.get("directory"):
@@ -609,7 +600,7 @@ PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
     "env": lambda state, frame: state.environment.get("env", {}),
     "plan": _plan,
     "run": _run,
-    "hypotheses": lambda state, frame: HypothesesScope(beliefs(state, home(state, frame))),
+    "hypotheses": hypotheses_in_scope,
 }
 """Names that mean the same for every task of a plan."""
 

@@ -3,76 +3,57 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.frozen import EMPTY
+from planrunner.later import Later
 from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
-from planrunner.machine.graph import Frame, Shape
-from planrunner.machine.ledger import Ledger
+from planrunner.machine.graph import Frame, Rollback, Shape
 from planrunner.machine.timers import Alarms, TimeMeter, Wheel
+from planrunner.plan.agents import ASKING, PLANNING
 from planrunner.plan.model import Budgets, EffectClass, Plan, Script, Task
 from planrunner.plan.tasks import holds, tools_of
+from planrunner.records import Mutable, Struct, field
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import CompensationLog
     from planrunner.machine.events import GateVoted
-    from planrunner.machine.evidence import Pieces
+    from planrunner.machine.ledger import Ledger
     from planrunner.plan.rights import Level
 
 Json = Any
 
 
-class GateState:
+class GateState(Mutable):
     """The gate of a task in one of its visits. ``stage`` and ``request`` are as in GateRequested; ``evidence`` and
     ``policy`` are known once it was ``examined``, ``cut`` says that its judge was interrupted; it waits for people
     while it is ``opened`` and has no ``decision``."""
 
-    __slots__ = (
-        "again",
-        "attempt",
-        "by",
-        "cut",
-        "decision",
-        "escalated",
-        "evidence",
-        "examined",
-        "expires_at",
-        "need",
-        "not_starter",
-        "opened",
-        "opened_at",
-        "people",
-        "policy",
-        "reason",
-        "request",
-        "roles",
-        "shown",
-        "stage",
-        "unchosen",
-        "visit",
-        "votes",
-    )
-
-    def __init__(self, visit: int, stage: str, attempt: int, request: dict[str, Json]) -> None:
-        self.visit = visit
-        self.stage = stage
-        self.attempt = attempt
-        self.request = request
-        self.examined = self.opened = self.escalated = self.cut = False
-        self.evidence: tuple[dict[str, Json], ...] = ()
-        self.policy = self.shown = self.unchosen = ""
-        self.again = ""
-        """Why it asks again; empty where it asks for the first time."""
-        self.votes: list[GateVoted] = []
-        self.roles: tuple[str, ...] = ()
-        self.people: tuple[str, ...] = ()
-        self.need = 1
-        self.not_starter = False
-        self.opened_at = 0.0
-        self.expires_at: float | None = None
-        self.decision = self.reason = ""
-        self.by: tuple[str, ...] = ()
+    visit: int
+    stage: str
+    attempt: int
+    request: dict[str, Json]
+    examined: bool = False
+    opened: bool = False
+    escalated: bool = False
+    cut: bool = False
+    evidence: tuple[dict[str, Json], ...] = ()
+    policy: str = ""
+    shown: str = ""
+    unchosen: str = ""
+    again: str = ""
+    """Why it asks again; empty where it asks for the first time."""
+    votes: list[GateVoted] = []
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+    opened_at: float = 0.0
+    expires_at: float | None = None
+    decision: str = ""
+    reason: str = ""
+    by: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -100,6 +81,23 @@ class GateState:
         return self.decision in ("passed", "approved") and self.stage not in ("gate", "criteria", "instruction")
 
 
+Ratio = tuple[int, int]
+"""Odds of a hypothesis, or a factor of them: numerator and denominator."""
+
+
+class Piece(Struct):
+    """One piece of evidence: ``said`` by the result of a task about a hypothesis. ``why`` is the condition that held,
+    or why none did; the odds are multiplied by ``factor``."""
+
+    hypothesis: str
+    said: Literal["supports", "refutes", "neutral"]
+    factor: Ratio
+    why: str
+
+
+Pieces = tuple[Piece, ...]
+
+
 class Kept(NamedTuple):
     """How the visit ``visit`` of the task ``number`` ended, and the digest of what it was called with. A task that
     holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one; with ``by_call``
@@ -116,35 +114,127 @@ class Kept(NamedTuple):
     gate: GateState | None = None
 
 
-class Circuit:
+Fate = Literal["", "undone", "failed", "left"]
+
+
+class UndoStep(Mutable):
+    """One thing to undo: the ``rollback`` action of a task, the files that were saved before it started, or what its
+    capability did, by what it noted before.
+
+    There is one for each visit of a task, whatever number of attempts it took; ``attempt`` is the last of them, 0 while
+    none has started, and ``acted`` the last that did something. ``outputs`` are those of an earlier visit (None: the
+    task still has them). ``tries`` counts the attempts to undo it in the rollback that goes on, ``last`` is the number
+    of the newest one. What has the higher ``rank`` started later and is undone earlier. ``shown_by`` is the task, with
+    its visit, that has as its result what is to be undone: another one where that was kept when the run was reset.
+    """
+
+    kind: Literal["action", "files", "capability"]
+    number: int
+    visit: int
+    task: Task | None = None
+    """As it was defined when it acted, where a revision has another definition since."""
+    rank: int = 0
+    attempt: int = 0
+    acted: int = 0
+    files: tuple[dict[str, Json], ...] = ()
+    patterns: tuple[str, ...] = ()
+    outputs: dict[str, Json] | None = None
+    fate: Fate = ""
+    detail: str = ""
+    tries: int = 0
+    last: int = 0
+    reissues: int = 0
+    cut: bool = False
+    """The end of its newest attempt was not seen: it is issued again."""
+    outcome: Outcome | None = None
+    due: float | None = None
+    began: float | None = None
+    ended: float | None = None
+    shown_by: tuple[int, int] = (-1, 0)
+
+    def __post_init__(self) -> None:
+        if self.shown_by == (-1, 0):
+            self.shown_by = (self.number, self.visit)
+
+
+class CompensationLog(Mutable):
+    """Everything a run owes, and its rollbacks.
+
+    ``of`` gives the positions in ``owed`` that belong to a task, ``inside`` those of what started inside a task that
+    links a plan which is rolled back. ``main`` is the rollback of the whole run that goes on or was the last one;
+    ``frames`` are those of linked plans that go on, by the task that links the plan; ``rollbacks`` are all there were,
+    and ``under`` tells which of them was the last to take on a position. ``counts`` are attempts to undo a task so far,
+    ``doing`` what is being undone of a task, and ``ranks`` the places given away.
+    """
+
+    steps: list[UndoStep] = []
+    of: dict[int, list[int]] = {}
+    inside: dict[int, list[int]] = {}
+    problems: dict[int, tuple[str, str, str]] = {}
+    """Why the files of a task could not be saved, the class of that failure, and the rule that refused it."""
+    ranks: int = 0
+    through: int = 0
+    """Rank up to which a rollback of the whole run has looked."""
+    counts: dict[int, int] = {}
+    main: Rollback = field(default_factory=Rollback)
+    frames: dict[int, Rollback] = {}
+    rollbacks: list[Rollback] = []
+    under: dict[int, Rollback] = {}
+    doing: dict[int, int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether something is being rolled back."""
+        return self.main.active or bool(self.frames)
+
+    def add(self, step: UndoStep) -> int:
+        """Register something to undo; gives its position."""
+        position = len(self.steps)
+        self.steps.append(step)
+        self.of.setdefault(step.number, []).append(position)
+        self.rank(step)
+        return position
+
+    def rank(self, step: UndoStep) -> None:
+        """It started last: it is the first to be undone."""
+        self.ranks += 1
+        step.rank = self.ranks
+
+    def begin(self, owner: int) -> Rollback:
+        """A new rollback of the run (-1) or of the plan that a task links."""
+        rollback = Rollback(owner)
+        rollback.active = True
+        self.rollbacks.append(rollback)
+        if owner < 0:
+            self.main = rollback
+        else:
+            self.frames[owner] = rollback
+        return rollback
+
+
+class Circuit(Mutable):
     """What a breaker has seen: failures in a row, since when it is open (None: it lets through), and the task whose
     attempt was let through to try."""
 
-    __slots__ = ("failures", "since", "trial", "waiting")
-
-    def __init__(self) -> None:
-        self.failures = 0
-        self.since: float | None = None
-        self.trial = -1
-        self.waiting: dict[int, None] = {}
+    failures: int = 0
+    since: float | None = None
+    trial: int = -1
+    waiting: dict[int, None] = {}
 
 
-class Checkpointed:
+class Checkpointed(Mutable):
     """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those whose
     checkpoint is requested and not answered; ``taken`` is the last answered one of each task. ``newest`` is the newest
     manifest by the patterns that it was made with; ``problems`` tells by task (or ``task#round``) whether the newest
     checkpoint holds any files, and what it lacks."""
 
-    __slots__ = ("asked", "newest", "problems", "taken")
-
-    def __init__(self) -> None:
-        self.asked: set[tuple[int, int, int, int]] = set()
-        self.taken: dict[int, tuple[int, int, int, int]] = {}
-        self.newest: dict[tuple[str, ...], str] = {}
-        self.problems: dict[str, tuple[bool, str]] = {}
+    asked: set[tuple[int, int, int, int]] = field(default_factory=set)
+    taken: dict[int, tuple[int, int, int, int]] = {}
+    newest: dict[tuple[str, ...], str] = {}
+    problems: dict[str, tuple[bool, str]] = {}
 
 
-class Governed(NamedTuple):
+class Governed(Struct):
     """``plan`` is the plan without what the operator adds; ``levels`` are the operator's."""
 
     plan: Plan
@@ -169,7 +259,7 @@ class Trait(NamedTuple):
     taint: Json = None
 
 
-class Tried(NamedTuple):
+class Tried(Struct):
     """How an attempt ended that was followed by another one: the class of the failure, what the attempt itself came to
     (``outcome`` empty where it went well and a criterion failed), and how long it took in seconds."""
 
@@ -183,109 +273,68 @@ class Tried(NamedTuple):
     """What was wrong: the message of the attempt, or the criterion that failed."""
 
 
-class TaskState:
+class TaskState(Mutable):
     """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
     included; ``uncertain`` marks one of unknown end. ``frame`` is the level it stands on, ``inner`` the one it
     opened last, for a task that holds others; ``visit`` counts how often the task was reset. ``gate`` is the
     question it puts or put to people, ``cleared`` names the stages of this visit that were decided well."""
 
-    __slots__ = (
-        "attempts",
-        "began",
-        "broken",
-        "cleared",
-        "dependency_outcome",
-        "detail",
-        "ended",
-        "facts",
-        "failure",
-        "frame",
-        "gate",
-        "idle",
-        "inner",
-        "inputs",
-        "insisted",
-        "judged",
-        "kept",
-        "missing",
-        "outcome",
-        "outputs",
-        "overlooks",
-        "past",
-        "reason",
-        "recovered_by",
-        "reissues",
-        "revised",
-        "rework",
-        "started",
-        "status",
-        "tried",
-        "uncertain",
-        "visit",
-    )
-
-    def __init__(self, missing: int, frame: Frame) -> None:
-        self.frame = frame
-        self.inner: Frame | None = None
-        self.visit = 1
-        self.past = 0
-        self.inputs = ""
-        self.insisted = False
-        """It begins though its level fails, whatever fails there (resets of older journals)."""
-        self.overlooks: frozenset[tuple[str, int]] = frozenset()
-        """Tasks of its level, each with its visit, that had failed or ended the plan when it was reset: that does not
+    missing: int
+    frame: Frame
+    inner: Frame | None = None
+    visit: int = 1
+    past: int = 0
+    inputs: str = ""
+    insisted: bool = False
+    """It was open around a task that was sent back: it goes on though its level fails, whatever fails there."""
+    overlooks: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+    """Tasks of its level, each with its visit, that had failed or ended the plan when it was reset: that does not
         keep it from beginning."""
-        self.kept: Kept | None = None
-        """What the task came to before it was reset; it stands if the next call is the same."""
-        self.rework: dict[str, Json] | None = None
-        self.revised = 0
-        """The last revision of the plan with which it was reset, or is gone."""
-        self.gate: GateState | None = None
-        self.cleared: tuple[str, ...] = ()
-        self.status: TaskStatus = "pending"
-        self.dependency_outcome: DependencyOutcome = ""
-        self.attempts = 0
-        self.reissues = 0
-        self.uncertain = False
-        self.judged = True
-        self.missing = missing
-        self.broken = -1
-        self.facts: dict[str, Json] | None = None
-        self.outcome: Outcome | None = None
-        self.outputs: dict[str, Json] = {}
-        self.recovered_by = ""
-        self.reason = ""
-        self.detail = ""
-        self.failure = ""
-        self.started: float | None = None
-        self.began = 0.0
-        """When the attempt that began last was started for the first time."""
-        self.ended: float | None = None
-        self.idle = 0.0
-        """Seconds after the start in which no process acted on the run."""
-        self.tried: tuple[Tried, ...] = ()
-        """The attempts of this visit that another one followed, the last few of them."""
+    kept: Kept | None = None
+    """What the task came to before it was reset; it stands if the next call is the same."""
+    rework: dict[str, Json] | None = None
+    revised: int = 0
+    """The last revision of the plan with which it was reset, or is gone."""
+    gate: GateState | None = None
+    cleared: tuple[str, ...] = ()
+    status: TaskStatus = "pending"
+    dependency_outcome: DependencyOutcome = ""
+    attempts: int = 0
+    reissues: int = 0
+    uncertain: bool = False
+    judged: bool = True
+    broken: int = -1
+    facts: dict[str, Json] | None = None
+    outcome: Outcome | None = None
+    outputs: dict[str, Json] = {}
+    recovered_by: str = ""
+    reason: str = ""
+    detail: str = ""
+    failure: str = ""
+    started: float | None = None
+    began: float = 0.0
+    """When the attempt that began last was started for the first time."""
+    ended: float | None = None
+    idle: float = 0.0
+    """Seconds after the start in which no process acted on the run."""
+    tried: tuple[Tried, ...] = ()
+    """The attempts of this visit that another one followed, the last few of them."""
 
     def with_result(self, outcome: Outcome, outputs: dict[str, Json]) -> TaskState:
         """A copy with another result."""
-        other = TaskState(self.missing, self.frame)
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
+        other = copy(self)
         other.outcome, other.outputs = outcome, outputs
         return other
 
 
-class Queue:
+class Queue(Mutable):
     """Ready tasks that wait for a slot, best last: higher priority first, then the order of the plan.
 
     Tasks are kept apart by the labels that have limits, so that a full label never makes the search pass over a long
     line of tasks that cannot start.
     """
 
-    __slots__ = ("lines",)
-
-    def __init__(self) -> None:
-        self.lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
 
     def add(self, labels: tuple[str, ...], priority: int, number: int) -> None:
         insort(self.lines.setdefault(labels, []), (priority, -number))
@@ -301,7 +350,23 @@ class Queue:
         return sorted(-entry[1] for line in self.lines.values() for entry in line)
 
 
-class State:
+Feature = Literal[
+    "alarms",
+    "breakers",
+    "budgets",
+    "hypotheses",
+    "meters",
+    "proposals",
+    "reuse",
+    "services",
+    "sessions",
+    "turns",
+    "undo",
+]
+"""What a run may do without: its events are told to the policy of a feature once something of it is there."""
+
+
+class State(Mutable):
     """A whole run. ``specs`` and ``tasks`` hold every task there is by number: those of the plan first, then, as tasks
     that hold others begin, what is inside them. ``candidates`` are the tasks that the next decision has to look at;
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``containers`` are loops,
@@ -317,153 +382,104 @@ class State:
     ``begun_at`` is when the run itself began, one that was forked at the fork, ``started_at`` when the times of its
     plan began to count."""
 
-    __slots__ = (
-        "active",
-        "active_since",
-        "again",
-        "alarms",
-        "approved_digest",
-        "asked",
-        "attended",
-        "begun_at",
-        "candidates",
-        "checkpoints",
-        "circuits",
-        "closing",
-        "compensation_log",
-        "containers",
-        "counts",
-        "detail",
-        "edition",
-        "ended_at",
-        "endings",
-        "environment",
-        "epoch",
-        "evidence",
-        "failing",
-        "foreign",
-        "freshness",
-        "gone",
-        "governed",
-        "held",
-        "index",
-        "labels_running",
-        "ledger",
-        "limits",
-        "max_parallel",
-        "meters",
-        "now",
-        "outputs",
-        "params",
-        "plan",
-        "plan_digest",
-        "plans",
-        "proposal",
-        "queue",
-        "reason",
-        "recovering",
-        "releases",
-        "resets",
-        "restarts",
-        "restricted",
-        "revision",
-        "run_id",
-        "running",
-        "saves",
-        "seed",
-        "selected",
-        "sent_back",
-        "sessions",
-        "shape",
-        "slots",
-        "specs",
-        "started_at",
-        "status",
-        "stirred",
-        "stop_by",
-        "stop_comment",
-        "stop_reason",
-        "tasks",
-        "top",
-        "traits",
-        "unattended",
-        "wheel",
-    )
+    plan: Plan
+    run_id: str
+    plans: Mapping[str, Plan] = EMPTY
+    now: float = 0.0
+    """The time of the decision under way, else of the last event."""
+    revision: int = 1
+    gone: Frame | None = None
+    plan_digest: str = ""
+    approved_digest: str = ""
+    attended: bool = False
+    unattended: bool = False
+    shape: Shape = field(default_factory=Shape)
+    specs: list[Task] = []
+    tasks: list[TaskState] = []
+    top: Frame = field(default_factory=lambda: Frame("plan", -1, 0, 0))
+    index: dict[str, int] = {}
+    containers: dict[int, Task | None] = {}
+    counts: dict[TaskStatus, int] = field(default_factory=lambda: {"pending": 0})
+    failing: int = 0
+    closing: int = 0
+    endings: int = 0
+    resets: list[ResetPlanned] = []
+    sent_back: dict[int, int] = {}
+    held: dict[int, None] = {}
+    turns: dict[int, None] = {}
+    """Items that are open again and wait for their turn, since their fan-out lets only so many go on at once."""
+    again: dict[str, str] = {}
+    """Why the gates of tasks ask again as soon as they do."""
+    releases: dict[tuple[int, str], str] = {}
+    """Digests of what gates release, as far as they are known (``approvals.py``)."""
+    proposal: str = ""
+    """The task that proposes the next revision of the plan; empty where none does."""
+    sessions: dict[tuple[int, str], str] = {}
+    """Conversations of agents, as ``sessions.py`` has them."""
+    evidence: dict[int, Pieces] | None = None
+    """What the results of tasks say of hypotheses, by number; None while nothing was said."""
+    restarts: dict[int, None] = {}
+    compensation_log: CompensationLog | None = None
+    """What the run owes, None while that is nothing."""
+    circuits: dict[int, Circuit] = {}
+    """What the breakers of the plan have seen, by their place in it."""
+    freshness: dict[int, FreshnessSeen] = {}
+    governed: Governed | None = None
+    saves: bool = False
+    foreign: bool = False
+    restricted: bool = False
+    checkpoints: Checkpointed | None = None
+    ledger: Ledger | None = None
+    """What is spent and set aside; None while nothing is limited and nothing was spent."""
+    alarms: Alarms | None = None
+    """What timeboxes, deadlines and watchdogs of tasks come to; None without any."""
+    meters: dict[int, TimeMeter] = {}
+    stirred: set[int] = field(default_factory=set)
+    """Tasks of which something has changed since it was last looked at whether time waits for people."""
+    status: RunStatus = "pending"
+    reason: str = ""
+    detail: str = ""
+    params: dict[str, Json] = {}
+    seed: int = 0
+    selected: frozenset[str] | None = None
+    traits: dict[str, Trait] = {}
+    environment: dict[str, Json] = {}
+    max_parallel: int = 0
+    limits: dict[str, int] = {}
+    epoch: int = 0
+    slots: int = 0
+    stop_reason: str = ""
+    stop_by: str = ""
+    stop_comment: str = ""
+    candidates: dict[int, None] = {}
+    asked: set[int] = field(default_factory=set)
+    queue: Queue = field(default_factory=Queue)
+    wheel: Wheel = field(default_factory=Wheel)
+    recovering: dict[int, None] = {}
+    running: dict[int, None] = {}
+    labels_running: dict[str, int] = {}
+    outputs: dict[str, Json] = {}
+    started_at: float = 0.0
+    begun_at: float = 0.0
+    active: float = 0.0
+    ended_at: float | None = None
+    active_since: float | None = None
+    uses: set[Feature] = field(default_factory=set)
+    listeners: dict[type, tuple[Callable[[State, Any, float], None], ...]] = {}
+    """By kinds of events, those of the features in use: kept by ``evolve``."""
 
-    def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = EMPTY) -> None:
-        self.plan, self.run_id = plan, run_id
-        self.now = 0.0
-        """The time of the decision under way, else of the last event."""
-        self.plans, self.revision = plans, 1
-        self.gone: Frame | None = None
-        self.plan_digest = self.approved_digest = ""
-        self.attended = self.unattended = False
-        self.shape = Shape()
-        self.specs: list[Task] = []
-        self.tasks: list[TaskState] = []
-        self.containers: dict[int, Task | None] = {}
-        self.counts: dict[TaskStatus, int] = {"pending": 0}
-        self.failing = self.closing = self.endings = 0
-        self.resets: list[ResetPlanned] = []
-        self.sent_back: dict[int, int] = {}
-        self.held: dict[int, None] = {}
-        self.again: dict[str, str] = {}
-        """Why the gates of tasks ask again as soon as they do."""
-        self.releases: dict[tuple[int, str], str] = {}
-        """Digests of what gates release, as far as they are known (``approvals.py``)."""
-        self.proposal = ""
-        """The task that proposes the next revision of the plan; empty where none does."""
-        self.sessions: dict[tuple[int, str], str] = {}
-        """Conversations of agents, as ``sessions.py`` has them."""
-        self.evidence: dict[int, Pieces] | None = None
-        """What the results of tasks say of hypotheses, by number; None while nothing was said."""
-        self.restarts: dict[int, None] = {}
-        self.compensation_log: CompensationLog | None = None
-        """What the run owes, None while that is nothing."""
-        self.circuits: dict[int, Circuit] = {}
-        """What the breakers of the plan have seen, by their place in it."""
-        self.freshness: dict[int, FreshnessSeen] = {}
-        self.governed: Governed | None = None
-        self.saves, self.foreign, self.restricted = False, False, plan.policy is not None
-        self.checkpoints: Checkpointed | None = None
-        self.ledger: Ledger | None = None
-        """What is spent and set aside; None while nothing is limited and nothing was spent."""
-        self.alarms: Alarms | None = None
-        """What timeboxes, deadlines and watchdogs of tasks come to; None without any."""
-        self.meters: dict[int, TimeMeter] = {}
-        self.stirred: set[int] = set()
-        """Tasks of which something has changed since it was last looked at whether time waits for people."""
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.restricted = plan.policy is not None
+        self.max_parallel, self.limits = plan.max_parallel, dict(plan.limits)
         if plan.budgets != _FREE:
             plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
             self.limit(plan.budgets._replace(time=None) if plain else plan.budgets)
+        if plan.breakers:
+            self.use("breakers")
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
-        self._not_begun()
-
-    def _not_begun(self) -> None:
-        """What a run is before its first event."""
-        self.status: RunStatus = "pending"
-        self.reason = self.detail = ""
-        self.params: dict[str, Json] = {}
-        self.seed, self.edition = 0, 1
-        self.selected: frozenset[str] | None = None
-        self.traits: dict[str, Trait] = {}
-        self.environment: dict[str, Json] = {}
-        self.max_parallel, self.limits = self.plan.max_parallel, dict(self.plan.limits)
-        self.epoch = self.slots = 0
-        self.stop_reason = self.stop_by = self.stop_comment = ""
-        self.candidates: dict[int, None] = {}
-        self.asked: set[int] = set()
-        self.queue = Queue()
-        self.wheel = Wheel()
-        self.recovering: dict[int, None] = {}
-        self.running: dict[int, None] = {}
-        self.labels_running: dict[str, int] = {}
-        self.outputs: dict[str, Json] = {}
-        self.started_at = self.begun_at = self.active = 0.0
-        self.ended_at: float | None = None
-        self.active_since: float | None = None
 
     def add(self, frame: Frame, tasks: Sequence[Task], named: Sequence[Task]) -> dict[str, int]:
         """Append the tasks of a frame: as they stand in the plan, and under the names they have in this run."""
@@ -492,6 +508,7 @@ class State:
                 self.restricted = self.restricted or task.sub.policy is not None
             if task.policy is not None:
                 self.restricted = True
+            self.use_what_it_asks_for(task)
         frame.finals_open = len(frame.finals)
         frame.open = len(tasks) - frame.finals_open
         return index
@@ -499,7 +516,31 @@ class State:
     def limit(self, budgets: Budgets) -> None:
         """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
         if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
-            self.ledger = Ledger()
+            self.begin_ledger()
+
+    def begin_ledger(self) -> Ledger:
+        """From now on what is spent and set aside is counted."""
+        self.use("budgets")
+        ledger: Ledger = _new_ledger()
+        self.ledger = ledger
+        return ledger
+
+    def use_what_it_asks_for(self, task: Task) -> None:
+        """The features that a task has by its keys and by what it calls."""
+        if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
+            self.use("alarms")
+        if task.fresh is not None:
+            self.use("reuse")
+        if task.evidence:
+            self.use("hypotheses")
+        if task.uses in _FEATURES:
+            self.use(_FEATURES[task.uses])
+
+    def use(self, feature: Feature) -> None:
+        """From now on the policy of a feature is told of events."""
+        if feature not in self.uses:
+            self.uses.add(feature)
+            self.listeners.clear()
 
     @property
     def open(self) -> int:
@@ -535,7 +576,9 @@ class State:
 
 
 _UNKNOWN = Trait()
-_FREE: Budgets = Task._field_defaults["budgets"]
+_FEATURES: dict[str, Feature] = {ASKING: "sessions", PLANNING: "proposals"}
+_new_ledger = Later("planrunner.machine.ledger:Ledger")
+_FREE: Budgets = Task("").budgets
 
 
 def member(holder: Task, item: Task, value: Json) -> Task:

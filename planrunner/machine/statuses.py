@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planrunner.machine import budgets
-from planrunner.machine.endings import main_part_done
 from planrunner.machine.events import TaskStatus
 from planrunner.machine.graph import Frame
-from planrunner.machine.joins import has_next
-from planrunner.machine.members import waits_for_members
+from planrunner.machine.names import is_within
+from planrunner.machine.policies import has_next
 from planrunner.machine.state import DependencyOutcome, State, TaskState
-from planrunner.machine.stops import was_called_off
+from planrunner.machine.stops import main_part_done, was_called_off
 
 if TYPE_CHECKING:
     from planrunner.machine.events import RunStatus
@@ -49,33 +47,6 @@ SETTLED: frozenset[TaskStatus] = frozenset(
     {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}
 )
 """Statuses in which a task asks for nothing any more."""
-
-
-_SAID = {
-    "completed": "completed",
-    "failed": "failed",
-    "skipped": "was skipped",
-    "omitted": "did not run",
-    "cancelled": "was cancelled",
-    "abandoned": "was abandoned",
-    "rolled_back": "was rolled back",
-    "in_doubt": "is in doubt",
-}
-
-
-def status_word(status: str) -> str:
-    """A status as it is shown: ``in doubt``, ``not run``."""
-    return "not run" if status == "omitted" else status.replace("_", " ")
-
-
-def said(status: str) -> str:
-    """A status as the verb of a sentence: ``failed``, ``was skipped``, ``is running``."""
-    return _SAID.get(status) or f"is {status}"
-
-
-def ended(run: str, status: str) -> str:
-    """The sentence for a run that cannot do what was asked, since it has ended."""
-    return f"{run} {'was already' if status == 'cancelled' else 'has already'} {status}"
 
 
 class IllegalMove(Exception):
@@ -171,7 +142,7 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
         if frame.failing and not before:
             state.failing += 1
             wake(state, frame)
-        elif frame.failing and state.edition > 6 and _overlooks_failures(state, frame):
+        elif frame.failing and _overlooks_failures(state, frame):
             wake(state, frame)  # what was reset beside the earlier failures is cut off by this one
     good = outcome in ("completed", "tolerated")
     uncounted = state.shape.uncounted
@@ -196,7 +167,7 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
 def wake_waiting(state: State, family: int) -> None:
     """Look again at the tasks that need single items of a fan-out."""
     for other in state.shape.dependents[family]:
-        if state.tasks[other].status == "pending" and waits_for_members(state, other):
+        if state.tasks[other].status == "pending" and state.specs[other].join.named:
             state.candidates[other] = None
 
 
@@ -247,11 +218,6 @@ def tell_recovering(state: State, number: int) -> None:
                 offer_routes(state, route.source)
 
 
-def give_back(state: State, number: int) -> None:
-    """What an attempt had set aside counts as spent."""
-    budgets.given_up(state, number)
-
-
 def plan_ended(state: State, number: int) -> None:
     """A task that ends its plan has completed."""
     frame = state.tasks[number].frame
@@ -267,3 +233,13 @@ def plan_goes_on(state: State, number: int) -> None:
     if frame.ended == number:
         frame.ended = -1
         state.endings -= 1
+
+
+def forget(state: State, number: int, inside: bool = True) -> None:
+    """A task is reset or undone: what it said, and what was said ``inside`` it, does not count any more."""
+    if state.evidence is None:
+        return
+    state.evidence.pop(number, None)
+    if inside and number in state.containers:
+        for other in [other for other in state.evidence if is_within(state, other, number)]:
+            del state.evidence[other]

@@ -1,13 +1,12 @@
-"""Stops: why nothing of a task starts, and when timebox, deadline or watchdog stop an attempt."""
+"""Stops and ends: why nothing of a task starts, and what a level of tasks comes to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from planrunner.machine.commands import Command, Record, settle
-from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
+from planrunner.machine.events import AttemptStopping
 from planrunner.machine.state import State
-from planrunner.machine.timers import DEADLINE, LOOK, TIMEBOX, Alarms, Timer
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.model import Task
 
@@ -104,13 +103,27 @@ def called_off(state: State) -> list[int]:
     ]
 
 
+def called_off_inside(state: State) -> list[int]:
+    """The tasks that were called off and for which the run ends as cancelled: of one that holds others those inside."""
+    cancelled: list[int] = []
+    todo = called_off(state)
+    while todo:
+        number = todo.pop(0)
+        inner = state.tasks[number].inner
+        held = range(0) if inner is None else range(inner.first, inner.first + inner.size)
+        inside = [at for at in held if state.tasks[at].dependency_outcome == state.tasks[at].status == "cancelled"]
+        todo += inside
+        cancelled += [] if inside else [number]
+    return sorted(cancelled)
+
+
 def stop_detail(state: State, number: int, frame: Frame) -> str:
-    """Why a task is cancelled around which ``frame`` fails, and how far it had come (told since edition 11)."""
+    """Why a task is cancelled around which ``frame`` fails, and how far it had come."""
     task_state = state.tasks[number]
     came = "started"
-    if state.edition > 10 and task_state.gate is not None and task_state.gate.waits:
+    if task_state.gate is not None and task_state.gate.waits:
         came = "answered"
-    elif state.edition > 10 and task_state.attempts > task_state.past:
+    elif task_state.attempts > task_state.past:
         came = "tried again"
     failed = ", ".join(f"`{state.specs[number].id}`" for number in frame.failures[:3])
     return f"not {came}: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
@@ -118,7 +131,7 @@ def stop_detail(state: State, number: int, frame: Frame) -> str:
 
 def outlives(state: State, number: int) -> bool:
     """What stands under ``finally`` comes after every stop that ends the run in order."""
-    if state.stop_reason not in (*OUT_OF_BUDGET, "rollback", "cancelled"):
+    if state.stop_reason not in FINAL_STOPS or state.stop_reason == "killed":
         return False
     while number >= 0:
         if state.specs[number].finally_:
@@ -231,114 +244,94 @@ def stop_ended(state: State) -> list[Command]:
     return commands
 
 
-# Folds
+# What a level comes to
+
+EndStatus = Literal["completed", "failed", "cancelled"]
 
 
-def armed(state: State, number: int, at: float) -> None:
-    """An attempt of a task with a timebox or a watchdog begins."""
-    alarms = state.alarms = state.alarms or Alarms()
-    task, task_state, wheel = state.specs[number], state.tasks[number], state.wheel
-    wheel.drop_alarms(number)
-    if task.timebox is not None:
-        visit, begun = alarms.begun.get(number, (0, at))
-        if visit != task_state.visit:
-            begun = at
-            alarms.begun[number] = (task_state.visit, begun)
-        wheel.set(begun + task.timebox, number, TIMEBOX)
-    deadline = task_deadline(state, task)
-    if deadline is not None:
-        wheel.set(deadline, number, DEADLINE)
-    for step, watch in enumerate(task.watchdog):
-        wheel.set(at + watch.after, number, step)
+class Ending(NamedTuple):
+    status: EndStatus
+    reason: str = ""
 
 
-def timebox_put_off(state: State, number: int, seconds: float) -> None:
-    """Of a task that holds others, some seconds do not count for its timebox."""
-    if state.alarms is None or number not in state.alarms.begun or state.edition < 10:
-        return
-    visit, begun = state.alarms.begun[number]
-    state.alarms.begun[number] = (visit, begun + seconds)
-    state.wheel.set(begun + seconds + (state.specs[number].timebox or 0.0), number, TIMEBOX)
+def ending_of_run(state: State) -> Ending:
+    """How the run ends, as it stands now."""
+    if state.stop_reason in OUT_OF_BUDGET:
+        return Ending("failed", "deadline" if state.stop_reason == "deadline" else "budget")
+    if state.compensation_log is not None and state.compensation_log.main.status:
+        undone = state.compensation_log.main
+        if undone.reason != "doubt":  # a run that was undone did not complete, whatever it was before
+            return Ending("failed" if state.failures else "cancelled", undone.status)
+    elif state.stop_reason in FINAL_STOPS:
+        return Ending("cancelled", state.stop_reason)
+    if state.failures:
+        return Ending("failed", "failed")
+    if state.top.ended >= 0:
+        return Ending("completed")
+    return Ending("cancelled", "task") if called_off(state) else Ending("completed")
 
 
-def attempt_over(state: State, number: int) -> None:
-    """The watchdog has nothing to look at any more; the timebox goes on over the waits between attempts."""
-    alarms = state.alarms
-    assert alarms is not None
-    alarms.stopping.pop(number, None)
-    alarms.asked.pop(number, None)
-    for step in range(len(state.specs[number].watchdog)):
-        state.wheel.drop(number, step)
+def frame_failure(state: State, frame: Frame) -> tuple[str, str]:
+    """Failure class and sentence for a frame in which everything is settled; empty when it went well."""
+    if frame.closing == "timeout":
+        return "timeout", frame.why or "ran longer than its timeout"
+    if frame.closing == "budget":
+        return "budget", frame.why or "a budget of it is used up"
+    if frame.closing:
+        return "cancelled", f"stopped: {frame.closing}"
+    if len(frame.failures) > frame.tolerate:
+        first = frame.failures[0]
+        task, task_state = state.specs[first], state.tasks[first]
+        count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
+        return task_state.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {task_state.detail}"
+    if frame.ended >= 0:
+        return "", ""
+    inner = range(frame.first, frame.first + frame.size)
+    tasks = state.tasks
+    stopped = [number for number in inner if tasks[number].dependency_outcome == tasks[number].status == "cancelled"]
+    if stopped and not (len(frame.failures) + len(stopped) <= frame.tolerate and undisturbed(state, frame.owner)):
+        return "cancelled", f"`{state.specs[stopped[0]].id}` was cancelled: {state.tasks[stopped[0]].detail}"
+    return "", ""
 
 
-def task_over(state: State, number: int) -> None:
-    """The task is settled, or waits for people: no time is taken from it any more."""
-    alarms = state.alarms
-    assert alarms is not None
-    state.wheel.drop_alarms(number)
-    alarms.stopping.pop(number, None)
-    alarms.asked.pop(number, None)
+def main_part_done(state: State, frame: Frame) -> bool:
+    """Everything but what stands under ``finally`` is settled, and no failure waits for its handlers."""
+    return not frame.open and not _is_recovering(state, frame)
 
 
-def warned(state: State, event: Warned, at: float) -> None:
-    number, alarms = state.index[event.task], state.alarms
-    assert alarms is not None
-    for step, watch in enumerate(state.specs[number].watchdog):
-        if watch == (event.after, event.do):
-            state.wheel.drop(number, step)
-    if event.do == "ask":
-        alarms.asked[number] = (event.after, at)
-        state.tasks[number].detail = f"needs attention: it still runs after {format_duration(event.after)}"
+def others_done(state: State, frame: Frame) -> bool:
+    """The same for everything but the task that stands for ``done``, which is open."""
+    return frame.open == 1 and not _is_recovering(state, frame)
 
 
-def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:
-    number, alarms = state.index[event.task], state.alarms or Alarms()
-    state.alarms = alarms
-    state.wheel.drop_alarms(number)
-    alarms.asked.pop(number, None)
-    alarms.stopping[number] = (event.failure, event.detail)
+def _is_recovering(state: State, frame: Frame) -> bool:
+    return any(state.tasks[number].frame is frame for number in state.recovering)
 
 
-# Decisions
+def level_of(state: State, frame: Frame) -> Frame | None:
+    """The nearest level around a frame of which only ``finally`` is left, or nothing; None while all still run."""
+    while frame.owner >= 0:
+        if frame.finals and main_part_done(state, frame):
+            return frame
+        frame = state.tasks[frame.owner].frame
+    return frame if main_part_done(state, frame) else None
 
 
-def ring(state: State, due: list[Timer]) -> list[Command]:
-    """What follows from the alarms among the timers that are due."""
-    commands: dict[int, Command] = {}
-    for _, number, kind in sorted((at, number, kind) for at, kind, number in due if kind != LOOK):
-        if number not in commands and (command := alarm(state, number, kind)) is not None:
-            commands[number] = command
-    return list(commands.values())
+def status_of_level(state: State, level: Frame) -> EndStatus:
+    """What a level comes to."""
+    if level.owner < 0 or state.stop_reason in FINAL_STOPS:
+        return ending_of_run(state).status
+    failure = frame_failure(state, level)[0]
+    return "completed" if not failure else "cancelled" if failure == "cancelled" else "failed"
 
 
-def alarm(state: State, number: int, kind: int) -> Command | None:
-    """What follows when a timebox, a deadline or a step of a watchdog is due; None where nothing does."""
-    task, task_state = state.specs[number], state.tasks[number]
-    if kind in (TIMEBOX, DEADLINE):
-        reason, detail = "timebox", f"its timebox of {format_duration(task.timebox or 0.0)} is over"
-        if kind == DEADLINE:
-            reason, detail = "deadline", task_deadline_text(task)
-        if task_state.status in ("pending", "queued"):
-            return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
-        if number in state.containers:
-            if task_state.inner is None or task_state.inner.closing:
-                return None
-            return Record(FrameClosing(task.id, "timeout", detail if state.edition > 9 else ""))
-        return _end(state, number, "timeout", reason, detail)
-    watch = task.watchdog[kind]
-    if watch.do in ("warn", "ask"):
-        return (
-            Record(Warned(task.id, task_state.attempts, watch.after, watch.do)) if is_under_way(state, number) else None
-        )
-    failure = "cancelled" if watch.do == "cancel" else "timeout"
-    detail = f"its watchdog stopped it: it still ran after {format_duration(watch.after)}"
-    return _end(state, number, failure, "watchdog", detail)
-
-
-def _end(state: State, number: int, failure: str, reason: str, detail: str) -> Command | None:
-    if not is_under_way(state, number):
-        return None
-    return Record(AttemptStopping(state.specs[number].id, state.tasks[number].attempts, failure, reason, detail))
+def limit_reached(state: State, level: Frame) -> tuple[str, str]:
+    """The limit of the plan that ended the run, rather than a task that failed: the class and a sentence; empty where
+    none did. Where a limit ends a level inside the run, nothing of that starts any more to read it."""
+    if level.owner >= 0 or state.stop_reason not in OUT_OF_BUDGET:
+        return "", ""
+    words = stop_text(state) if state.stop_reason != "budget" else state.stop_comment
+    return "deadline" if state.stop_reason == "deadline" else "budget", words or "a budget of the plan is used up"
 
 
 def is_under_way(state: State, number: int) -> bool:
@@ -347,16 +340,3 @@ def is_under_way(state: State, number: int) -> bool:
     if state.stop_reason in _AT_ONCE:
         return False
     return task_state.status == "running" and task_state.outcome is None and not task_state.uncertain
-
-
-def no_room(task: Task, why: str) -> str:
-    """Why a task fails that would have been tried again: the sentence for people."""
-    return f"its timebox of {format_duration(task.timebox or 0.0)} leaves no room for another attempt after: {why}"
-
-
-def time_left(state: State, task: Task, due: float) -> bool:
-    """Whether an attempt at ``due`` still lies in the timebox of its task."""
-    number = state.index[task.id]
-    if task.timebox is None or state.alarms is None or number not in state.alarms.begun:
-        return True
-    return due < state.alarms.begun[number][1] + task.timebox

@@ -15,6 +15,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 
+from planrunner.records import Mutable
+
 LOOK, DEADLINE, TIMEBOX = -3, -2, -1
 """Kinds of entries: a task is looked at again; its deadline; the end of its timebox. Others are numbers of steps of a
 watchdog."""
@@ -23,14 +25,11 @@ Timer = tuple[float, int, int]
 """When, what kind of entry, and the number of the task."""
 
 
-class Wheel:
+class Wheel(Mutable):
     """``entries`` in the order of their times; ``times`` are the same by task and kind."""
 
-    __slots__ = ("entries", "times")
-
-    def __init__(self) -> None:
-        self.entries: list[Timer] = []
-        self.times: dict[int, dict[int, float]] = {}
+    entries: list[Timer] = []
+    times: dict[int, dict[int, float]] = {}
 
     def set(self, at: float, number: int, kind: int = LOOK) -> None:
         """Set the entry of a task, in place of one of the same kind."""
@@ -65,28 +64,22 @@ class Wheel:
         self.times = {to[number]: times for number, times in self.times.items() if number in to}
 
 
-class TimeMeter:
+class TimeMeter(Mutable):
     """``left`` are the seconds that were left when the time last began to count, at ``since`` (None: it stands still);
     ``due`` is when the task ends in any case, on the time line of the run."""
 
-    __slots__ = ("due", "left", "paused", "since")
-
-    def __init__(self, left: float, since: float, due: float | None) -> None:
-        self.left = left
-        self.since: float | None = since
-        self.due = due
-        self.paused = 0.0
-        """When it was paused last."""
+    left: float
+    since: float | None
+    due: float | None
+    paused: float = 0.0
+    """When it was paused last."""
 
 
-class Alarms:
+class Alarms(Mutable):
     """What alarms come to: ``begun`` is when each task with a timebox first started, with its visit; ``stopping`` are
     attempts that have to end, with the class of failure and the sentence they end with; ``asked`` are running tasks
     that a watchdog has asked people about: the seconds of the attempt, and when it asked."""
 
-    __slots__ = ("asked", "begun", "stopping")
-
-    def __init__(self) -> None:
-        self.begun: dict[int, tuple[int, float]] = {}
-        self.asked: dict[int, tuple[float, float]] = {}
-        self.stopping: dict[int, tuple[str, str]] = {}
+    begun: dict[int, tuple[int, float]] = {}
+    asked: dict[int, tuple[float, float]] = {}
+    stopping: dict[int, tuple[str, str]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
 from planrunner.machine.events import GateExamined, GateRequested, Outcome
@@ -16,12 +16,13 @@ from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.model import Criterion, Loop, Retry, Task
 from planrunner.plan.tasks import reads_exit_code
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.machine.state import GateState
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """``failure`` is the class of the failure, empty when the attempt did what the task asks; ``words`` are the
     criteria that only a judge or a person can decide."""
 
@@ -48,7 +49,7 @@ def judge(state: State, number: int) -> Verdict:
     if outcome.failure and not _exit_is_judged(task, outcome):
         return Verdict(outcome.failure, "failed", outcome.message)
     verdict = _criteria((*task.expect, *task.postconditions), scope)
-    return _lacks(task, outcome) if verdict == _DONE and outcome.failure and state.edition > 8 else verdict
+    return _lacks(task, outcome) if verdict == _DONE and outcome.failure else verdict
 
 
 _DONE = Verdict()
@@ -110,6 +111,13 @@ def _unmet(criterion: Criterion, scope: Scope) -> tuple[str, bool]:
         return "" if truth(tree, scope) else explain(tree, scope), False
     except EvaluationError as error:
         return f"`{criterion.text}` has no value: {error}", True
+
+
+def why_again(state: State, number: int, attempt: int) -> str:
+    """Why an attempt is followed by another one: its message, or the criterion that failed."""
+    task_state = state.tasks[number]
+    said = task_state.outcome.message if task_state.outcome is not None else ""
+    return said or (judge_failed(task_state.gate, attempt) or judge(state, number)).detail
 
 
 _REASONS = ("when", "join", "edge", "settings")

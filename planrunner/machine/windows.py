@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import NamedTuple
 
 from planrunner.machine.gates import spec
 from planrunner.machine.names import owners, written_of
@@ -12,9 +11,10 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Gate, Task
 from planrunner.plan.tasks import comes_last, every
+from planrunner.records import Struct
 
 
-class Window(NamedTuple):
+class Window(Struct):
     """The gates of a window by number: ``waiting`` for people; and the tasks ``coming``, whose gates the run reaches
     without them."""
 
@@ -103,6 +103,6 @@ def _is_behind_all(state: State, number: int, blocked: set[int]) -> bool:
     """Whether a task follows a blocked one of its level without needing it: under ``finally``, or as an item that
     begins when an earlier one has ended."""
     frame = state.tasks[number].frame
-    if not (comes_last(state.specs[number]) or 0 < frame.limit <= number):
+    if not (comes_last(state.specs[number]) or 0 < frame.limit <= number or number in state.turns):
         return False
     return any(frame.first <= other < frame.first + frame.size for other in blocked)

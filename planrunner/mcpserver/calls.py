@@ -14,7 +14,7 @@ from planrunner.jsontext import write_json
 from planrunner.mcpserver.tool import Offer, Site, Tool
 from planrunner.plan.model import Capability
 from planrunner.plan.policy_checks import uses
-from planrunner.plan.rights import Level, Use, capability
+from planrunner.plan.rights import CapabilityUse, Level, capability
 from planrunner.safety.project import levels, policy_records
 from planrunner.views.documents import document_of
 from planrunner.views.run import task_object
@@ -53,7 +53,7 @@ def _runs_code(found: Capability) -> bool:
 def _is_allowed(operator: tuple[Level, ...], found: Capability) -> bool:
     """Whether an entry allows calls, of these or those values, and none asks about them."""
     open_values = dict.fromkeys((field.name for field in found.inputs), "{{ params.value }}")
-    right = capability(operator, Use(found.name, open_values))
+    right = capability(operator, CapabilityUse(found.name, open_values))
     return right.verdict == "allow" and right.level is not None
 
 
@@ -92,7 +92,7 @@ def _called(site: Site, name: str, given: dict[str, Json]) -> dict[str, Json]:
 
 def _refuse(site: Site, name: str, given: dict[str, Json]) -> None:
     operator = levels(policy_records(site.root))
-    for wanted, right in uses(operator, Use(name, given, final=True)):
+    for wanted, right in uses(operator, CapabilityUse(name, given, final=True)):
         if right.verdict != "allow":
             word = "asks a person about" if right.verdict == "ask" else "does not allow"
             hint = Hint("write a plan that calls it, and let a person start it: ", NextStep("exec", "PLAN"))

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from planrunner.app.history.show import RunQuery, look, recent_runs, shown_document
+from planrunner.app.follow.summaries import recent
+from planrunner.app.history.show import look, shown_document
 from planrunner.app.plans.files import project_plans
-from planrunner.app.plans.lint import capability
 from planrunner.app.plans.path import read_regular
 from planrunner.app.plans.reference import (
+    capability,
     capability_object,
     explain_rule,
     plan_schema,
@@ -23,8 +24,9 @@ from planrunner.errors import NotFound, PlanInvalid
 from planrunner.mcpserver.inspection import plan_path
 from planrunner.mcpserver.tool import Site
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.views.documents import document_text
-from planrunner.views.run import listed_object
+from planrunner.views.runs import listed_object
 
 SCHEME = "planrunner://"
 JSON, MARKDOWN, YAML, PLAIN = "application/json", "text/markdown", "application/yaml", "text/plain"
@@ -41,7 +43,7 @@ class Entry(NamedTuple):
     mime: str
 
 
-class Pattern(NamedTuple):
+class Pattern(Struct):
     """A family of addresses with one part that varies."""
 
     template: str
@@ -50,7 +52,7 @@ class Pattern(NamedTuple):
     mime: str
 
 
-class Content(NamedTuple):
+class Content(Struct):
     """What stands at an address."""
 
     text: str
@@ -78,7 +80,7 @@ def entries(site: Site) -> Iterator[Entry]:
     yield Entry(f"{SCHEME}rules", "rules", "Every lint rule, in one table", MARKDOWN)
     for path, title in project_plans():
         yield Entry(f"{SCHEME}plans/{quote(path)}", path, title or path, _type(path))
-    for run in map(listed_object, recent_runs(site.state, RunQuery(limit=LISTED))):
+    for run in map(listed_object, recent(site.state, limit=LISTED)):
         yield Entry(f"{SCHEME}runs/{run['run_id']}", run["run_id"], f"{run['plan']}: {run['status']}", JSON)
 
 

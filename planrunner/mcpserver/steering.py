@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from planrunner.app.history.show import look
@@ -13,7 +14,21 @@ from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
 from planrunner.errors import Denied, NextStep, NotFound
 from planrunner.mcpserver.inspection import plan_path
-from planrunner.mcpserver.tool import OPTIONAL, PARAMS, PLAN, RUN, Site, Tool, arguments_of, flag, number, text, texts
+from planrunner.mcpserver.tool import (
+    OPTIONAL,
+    PARAMS,
+    PART,
+    PLAN,
+    RUN,
+    Site,
+    Tool,
+    arguments_of,
+    declare,
+    flag,
+    number,
+    text,
+    texts,
+)
 from planrunner.plan.tasks import every
 from planrunner.views.documents import document_of
 from planrunner.views.revision import revision_object
@@ -25,6 +40,14 @@ SOURCE = "mcp"
 """What the record of the queue says of where a run was asked for."""
 
 
+_REASON = text("why; kept with the run", minLength=1)
+
+TOOLS: list[Tool] = []
+"""A tool for each of ``ACTIONS``."""
+
+_tool = partial(declare, TOOLS)
+
+
 def _asked(site: Site, item: Item) -> dict[str, Json]:
     site.work()
     return document_of(
@@ -32,6 +55,26 @@ def _asked(site: Site, item: Item) -> dict[str, Json]:
     )
 
 
+def _run_id(site: Site, given: Arguments) -> str:
+    return look(given["run"], site.state).row.run
+
+
+def _told(site: Site, given: Arguments, kind: str) -> dict[str, Json]:
+    return steered_document(steer(_run_id(site, given), kind, {"reason": given["reason"]}, site.state))
+
+
+@_tool(
+    "Start a run",
+    "Start a run of a plan. The answer has the id of the run at once: ask `status` how it goes on. A run that "
+    "reaches a gate waits for a person.",
+    arguments_of(
+        "plan",
+        **PART,
+        max_parallel=number("tasks at once; the plan says it otherwise", 1, 10_000, 1) | OPTIONAL,
+    ),
+    reads=False,
+    destroys=True,
+)
 def _start(site: Site, given: Arguments) -> dict[str, Json]:
     request = ExecRequest(
         plan_path(site, given["plan"]),
@@ -46,27 +89,34 @@ def _start(site: Site, given: Arguments) -> dict[str, Json]:
     return _asked(site, enqueue(request, SOURCE))
 
 
-def _resume(site: Site, given: Arguments) -> dict[str, Json]:
-    return _asked(site, take_up(_run_id(site, given), source=SOURCE, state=site.state))
-
-
-def _retry(site: Site, given: Arguments) -> dict[str, Json]:
-    return _asked(site, take_up(_run_id(site, given), "retry", {"tasks": given.get("tasks", [])}, SOURCE, site.state))
-
-
-def _rerun(site: Site, given: Arguments) -> dict[str, Json]:
-    how = {name: given[name] for name in ("tasks", "downstream", "keep_unchanged")}
-    return _asked(site, take_up(_run_id(site, given), "rerun", how, SOURCE, site.state))
-
-
-def _run_id(site: Site, given: Arguments) -> str:
-    return look(given["run"], site.state).row.run
-
-
+@_tool(
+    "Pause a run",
+    "Let running tasks finish, start no more, and pause the run.",
+    arguments_of("run reason", run=RUN, reason=_REASON),
+    reads=False,
+)
 def _pause(site: Site, given: Arguments) -> dict[str, Json]:
     return _told(site, given, "pause")
 
 
+@_tool(
+    "Continue a run",
+    "Continue a run that was paused or interrupted. It does not pass a gate that waits.",
+    arguments_of("run", run=RUN),
+    reads=False,
+    destroys=True,
+)
+def _resume(site: Site, given: Arguments) -> dict[str, Json]:
+    return _asked(site, take_up(_run_id(site, given), source=SOURCE, state=site.state))
+
+
+@_tool(
+    "Cancel a run",
+    "Stop a run and end it; tasks under `finally` still run.",
+    arguments_of("run reason", run=RUN, reason=_REASON),
+    reads=False,
+    destroys=True,
+)
 def _cancel(site: Site, given: Arguments) -> dict[str, Json]:
     with suppress(NotFound):  # the queue does not know it: it was started elsewhere
         if (gone := withdraw(given["run"], given["reason"], site.state)) is not None:
@@ -77,10 +127,51 @@ def _cancel(site: Site, given: Arguments) -> dict[str, Json]:
     return told
 
 
-def _told(site: Site, given: Arguments, kind: str) -> dict[str, Json]:
-    return steered_document(steer(_run_id(site, given), kind, {"reason": given["reason"]}, site.state))
+@_tool(
+    "Retry failed tasks",
+    "Retry tasks that failed, with the tasks that did not run because of them, and continue.",
+    arguments_of("run", run=RUN, tasks=texts("only these failed tasks")),
+    reads=False,
+    destroys=True,
+)
+def _retry(site: Site, given: Arguments) -> dict[str, Json]:
+    return _asked(site, take_up(_run_id(site, given), "retry", {"tasks": given.get("tasks", [])}, SOURCE, site.state))
 
 
+@_tool(
+    "Re-run tasks",
+    "Re-run tasks of a run and the tasks that depend on them.",
+    arguments_of(
+        "run tasks",
+        run=RUN,
+        tasks=texts("these tasks") | {"minItems": 1},
+        downstream=flag("re-run every dependent task, whatever it declares"),
+        keep_unchanged=flag("reuse results of dependent tasks whose call is unchanged"),
+    ),
+    reads=False,
+    destroys=True,
+)
+def _rerun(site: Site, given: Arguments) -> dict[str, Json]:
+    how = {name: given[name] for name in ("tasks", "downstream", "keep_unchanged")}
+    return _asked(site, take_up(_run_id(site, given), "rerun", how, SOURCE, site.state))
+
+
+@_tool(
+    "Revise a run",
+    "Give a paused or ended run a changed plan and continue; finished work is reused. Refused for a run whose "
+    "plan has gates.",
+    arguments_of(
+        "run plan reason",
+        run=RUN,
+        plan=PLAN,
+        params=PARAMS,
+        reason=_REASON,
+        keep_unchanged=flag("reuse every result whose call is unchanged"),
+        preview=flag("only show what would change and what would re-run"),
+    ),
+    reads=False,
+    destroys=True,
+)
 def _revise(site: Site, given: Arguments) -> dict[str, Json]:
     looked = look(given["run"], site.state)
     if gates := [task.id for task in every(looked.state.plan.tasks) if task.gate is not None]:
@@ -101,95 +192,3 @@ def _revise(site: Site, given: Arguments) -> dict[str, Json]:
     if made.changed and not given["preview"]:
         _asked(site, take_up(looked.row.run, source=SOURCE, state=site.state))
     return document_of(revision_object(made, not given["preview"]))
-
-
-_REASON = text("why; kept with the run", minLength=1)
-
-TOOLS = (
-    Tool(
-        "start",
-        "Start a run",
-        "Start a run of a plan. The answer has the id of the run at once: ask `status` how it goes on. A run that "
-        "reaches a gate waits for a person.",
-        arguments_of(
-            "plan",
-            plan=PLAN,
-            params=PARAMS,
-            only=texts("run these tasks only"),
-            until=texts("run these tasks and what they need"),
-            max_parallel=number("tasks at once; the plan says it otherwise", 1, 10_000, 1) | OPTIONAL,
-        ),
-        _start,
-        reads=False,
-        destroys=True,
-    ),
-    Tool(
-        "pause",
-        "Pause a run",
-        "Let running tasks finish, start no more, and pause the run.",
-        arguments_of("run reason", run=RUN, reason=_REASON),
-        _pause,
-        reads=False,
-    ),
-    Tool(
-        "resume",
-        "Continue a run",
-        "Continue a run that was paused or interrupted. It does not pass a gate that waits.",
-        arguments_of("run", run=RUN),
-        _resume,
-        reads=False,
-        destroys=True,
-    ),
-    Tool(
-        "cancel",
-        "Cancel a run",
-        "Stop a run and end it; tasks under `finally` still run.",
-        arguments_of("run reason", run=RUN, reason=_REASON),
-        _cancel,
-        reads=False,
-        destroys=True,
-    ),
-    Tool(
-        "retry",
-        "Retry failed tasks",
-        "Retry tasks that failed, with the tasks that did not run because of them, and continue.",
-        arguments_of("run", run=RUN, tasks=texts("only these failed tasks")),
-        _retry,
-        reads=False,
-        destroys=True,
-    ),
-    Tool(
-        "rerun",
-        "Re-run tasks",
-        "Re-run tasks of a run and the tasks that depend on them.",
-        arguments_of(
-            "run tasks",
-            run=RUN,
-            tasks=texts("these tasks") | {"minItems": 1},
-            downstream=flag("re-run every dependent task, whatever it declares"),
-            keep_unchanged=flag("reuse results of dependent tasks whose call is unchanged"),
-        ),
-        _rerun,
-        reads=False,
-        destroys=True,
-    ),
-    Tool(
-        "revise",
-        "Revise a run",
-        "Give a paused or ended run a changed plan and continue; finished work is reused. Refused for a run whose "
-        "plan has gates.",
-        arguments_of(
-            "run plan reason",
-            run=RUN,
-            plan=PLAN,
-            params=PARAMS,
-            reason=_REASON,
-            keep_unchanged=flag("reuse every result whose call is unchanged"),
-            preview=flag("only show what would change and what would re-run"),
-        ),
-        _revise,
-        reads=False,
-        destroys=True,
-    ),
-)
-"""A tool for each of ``ACTIONS``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
@@ -13,6 +13,7 @@ from planrunner.errors import UsageError
 from planrunner.files.match import name_matches
 from planrunner.jsontext import shown
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.safety.trust import own_settings
 
 Json = Any
@@ -21,7 +22,7 @@ ACTIONS = ("start", "pause", "resume", "cancel", "retry", "rerun", "revise")
 """The tools that act on runs. The settings of a project say which of them a client gets."""
 
 
-class Site(NamedTuple):
+class Site(Struct):
     """The project of a server: its directory and state directory, both absolute. Calls of capabilities run in the
     ``host``; ``work`` sees to it that the queue is worked off."""
 
@@ -31,7 +32,7 @@ class Site(NamedTuple):
     work: Callable[[], object]
 
 
-class Offer(NamedTuple):
+class Offer(Struct):
     """The section ``mcp`` of the settings: the ``actions`` that clients get, and patterns of the names of the
     ``capabilities`` that they may call."""
 
@@ -43,7 +44,10 @@ class Offer(NamedTuple):
         return any(name_matches(pattern, name) for pattern in self.capabilities)
 
 
-class Tool(NamedTuple):
+Act = Callable[[Site, dict[str, Json]], dict[str, Json]]
+
+
+class Tool(Struct):
     """A tool: what a model reads of it, the JSON Schema of its arguments, and the function that carries it out, which
     gives a document. ``reads`` says that it changes nothing, ``destroys`` that it may undo or overwrite work."""
 
@@ -51,9 +55,21 @@ class Tool(NamedTuple):
     title: str
     description: str
     schema: dict[str, Json]
-    act: Callable[[Site, dict[str, Json]], dict[str, Json]]
+    act: Act
     reads: bool = True
     destroys: bool = False
+
+
+def declare(
+    tools: list[Tool], title: str, description: str, schema: dict[str, Json], reads: bool = True, destroys: bool = False
+) -> Callable[[Act], Act]:
+    """Adds the tool of a function's name, which carries it out."""
+
+    def declared(act: Act) -> Act:
+        tools.append(Tool(act.__name__.strip("_"), title, description, schema, act, reads, destroys))
+        return act
+
+    return declared
 
 
 def offer(root: str) -> Offer:
@@ -99,6 +115,13 @@ OPTIONAL = {"default": None, "type": ["integer", "null"]}
 RUN = text("the id of the run, the start of one, or `last`", default="last")
 PLAN = text("path of a plan from the directory of the project, or the name of one in `plans/`")
 PARAMS = {"type": "object", "description": "values of the parameters of the plan, by name"}
+PART = {
+    "plan": PLAN,
+    "params": PARAMS,
+    "only": texts("run these tasks only"),
+    "until": texts("run these tasks and what they need"),
+}
+"""What of a plan is run, and with which values."""
 
 
 def check_arguments(tool: Tool, given: Mapping[str, Json]) -> dict[str, Json]:

@@ -16,15 +16,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.files.match import is_glob, placed, steps
+from planrunner.later import Later
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.policy_checks import Wanted, judged
-from planrunner.plan.rights import Level, Right, narrows, restricts
+from planrunner.plan.rights import Access, Decision, Level, narrows, restricts
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.tasks import inside
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Gate, Plan, Task
+    from planrunner.plan.policy_checks import judged
+else:
+    judged = Later("planrunner.plan.policy_checks:judged")
 
 Json = Any
 
@@ -98,7 +102,7 @@ _SOMEWHERE = "/project"
 """Stands for the working directory of a run where it is not known: paths below it are the same below any."""
 
 
-class Ground(NamedTuple):
+class Ground(Struct):
     """What there is beside the levels to judge paths: the capabilities by name, and the working directory of the run,
     absolute (empty where that is not known)."""
 
@@ -106,7 +110,7 @@ class Ground(NamedTuple):
     directory: str = ""
 
 
-class Touch(NamedTuple):
+class Touch(Struct):
     """A text in the inputs of a call that names a file, or (``several``) files that the text alone does not tell: a
     pattern, a diff; ``at`` leads to it from the inputs on."""
 
@@ -124,7 +128,7 @@ def touched(capability: Capability, inputs: Json) -> Iterator[Touch]:
             yield from dict.fromkeys(_named(schemas.get(name), value, (name,)))
 
 
-def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple[Wanted, Right | None]]:
+def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple[Access, Decision | None]]:
     """The files that a task names, what undoes it included, with what the levels say to each;
     None where only the call can tell. Nothing where no level is about files."""
     if not any(restricts(level.data, "files") for level in levels):
@@ -164,12 +168,12 @@ def _shown(gate: Gate) -> Iterator[Touch]:
         yield from (Touch("read", path, ("evidence", path), several) for path, several in paths_of(look))
 
 
-def _judged(levels: Sequence[Level], around: tuple[str, str], touch: Touch) -> tuple[Wanted, Right | None]:
+def _judged(levels: Sequence[Level], around: tuple[str, str], touch: Touch) -> tuple[Access, Decision | None]:
     """``around`` are the working directory of the run and the ``cwd`` of the task."""
     open_ = touch.several or holds_template(touch.text) or holds_template(around[1])
     place = None if open_ else _place(*around, touch.text)
     right = None if place is None else right_to(levels, touch.way, place)
-    return Wanted.file(touch.way, place or touch.text, touch.at), right
+    return Access.file(touch.way, place or touch.text, touch.at), right
 
 
 def _place(root: str, cwd: str, path: str) -> str | None:
@@ -255,7 +259,9 @@ def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
     return (*levels, more) if narrows(more.data) else levels
 
 
-def refused_tasks(plan: Plan, operator: tuple[Level, ...], ground: Ground) -> Iterator[tuple[str, Task, Wanted, Right]]:
+def refused_tasks(
+    plan: Plan, operator: tuple[Level, ...], ground: Ground
+) -> Iterator[tuple[str, Task, Access, Decision]]:
     """What the levels refuse, whatever the templates come to, with the path of each task."""
     for name, task, levels, env in governed_tasks(plan, operator):
         for wanted, right in (*judged(levels, task, env), *files(levels, task, ground)):

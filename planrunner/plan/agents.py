@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.frozen import EMPTY
-from planrunner.plan.model import Capability, Task
-from planrunner.plan.nearest import meant, nearest
+from planrunner.later import Later
+from planrunner.records import Struct
+
+if TYPE_CHECKING:
+    from fnmatch import fnmatchcase
+
+    from planrunner.plan.model import Capability, Task
+    from planrunner.plan.nearest import meant, nearest
+else:
+    fnmatchcase = Later("fnmatch:fnmatchcase")
+    meant = Later("planrunner.plan.nearest:meant")
+    nearest = Later("planrunner.plan.nearest:nearest")
+
 
 Json = Any
 
@@ -35,10 +45,10 @@ ANSWER = "answer"
 """The tool by which a model ends its work, with data that fits the schema of the task."""
 MODEL_CHOICES = ("default", "judge", "judging")
 """Keys under ``models`` that are not models: which of them is meant, and what a judgement may use."""
-_PLAN = re.compile(r"[^\0]*\.(?:yaml|yml|json|plan)")
+_PLAN = r"[^\0]*\.(?:yaml|yml|json|plan)"
 
 
-class Roster(NamedTuple):
+class Roster(Struct):
     """The sections ``agents``, ``tools`` and ``contexts`` of a project by name, as data; the files of instructions that
     they name are read in. ``directory`` is where the plans are that tools name."""
 
@@ -55,7 +65,7 @@ class Roster(NamedTuple):
     """The model that judges criteria in plain words; empty where people do."""
 
 
-class Tool(NamedTuple):
+class Tool(Struct):
     """What a model may call under ``name``: a capability, a plan, another agent, a person (``ask``), or the tools of an
     MCP server, of which ``only`` are patterns. ``fixed`` are inputs that it does not choose. The path of a plan counts
     from ``folder``, empty for that of the plan that names it."""
@@ -76,7 +86,7 @@ class Tool(NamedTuple):
         return not (self.uses or self.plan or self.server or self.agent)
 
 
-class Unknown(NamedTuple):
+class Unknown(Struct):
     """A word that names no tool."""
 
     word: str
@@ -113,7 +123,7 @@ def _of_word(
         yield Tool(ASK)
     elif word in roster.agents:
         yield Tool(word, agent=word, description=str((roster.agents[word] or {}).get("description", "")))
-    elif _PLAN.fullmatch(word):
+    elif re.fullmatch(_PLAN, word):
         yield Tool(re.sub(r"[^A-Za-z0-9_-]+", "_", word.rpartition("/")[2].partition(".")[0]), plan=word)
     elif "*" in word:
         yield from (Tool(name, name) for name in capabilities if fnmatchcase(name, word))

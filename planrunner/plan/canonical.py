@@ -7,32 +7,25 @@ and stays shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import is_not
-from typing import NamedTuple
 
-from planrunner.plan.lower import keys as task_keys
-from planrunner.plan.lower import plan as plan_keys
+from planrunner.plan.keys import PLAN, TASK, Key, Part, aliases
+from planrunner.plan.shapes import SHAPES
+from planrunner.records import Struct
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
 
-_Key = task_keys.Key | plan_keys.Key
-
-
-def _aliases(keys: Iterable[_Key]) -> dict[str, str]:
-    return {alias: key.name for key in keys for alias in key.aliases.split()}
-
-
-PLAN_ORDER = tuple(key.name for key in plan_keys.KEYS)
-TASK_ORDER = tuple(key.name for key in task_keys.KEYS if key.name != "ready")
-PLAN_ALIASES = _aliases(plan_keys.KEYS)
-TASK_ALIASES = _aliases(task_keys.KEYS)
-BUDGET_ALIASES = {"timeMin": "time", "costUSD": "cost"}
+PLAN_ORDER = tuple(row.name for row in PLAN.keys if not row.same)
+TASK_ORDER = tuple(row.name for row in TASK.keys if not (row.same or row.only))
+PLAN_ALIASES = aliases(PLAN.keys)
+TASK_ALIASES = aliases(TASK.keys)
+BUDGET_ALIASES = {row.name: row.same for row in SHAPES["budgets"].keys if row.same}
 
 _Entry = tuple[Scalar, Node]
 _Rewrite = Callable[["_Canon", Node], Node]
 
 
-class _Kind(NamedTuple):
+class _Kind(Struct):
     """What canonical means for one kind of mapping; ``touched`` are the keys of ``aliases`` and ``parts``: the others
     are left alone at once."""
 
@@ -283,35 +276,28 @@ def _led_to(step: Mapping) -> list[str]:
     return found
 
 
-def _kind(order: str, **parts: _Rewrite) -> _Kind:
-    """A kind of mapping that has no aliases; ``order`` are its keys."""
-    return _Kind({}, {key: number for number, key in enumerate(order.split())}, parts, frozenset(parts))
+def _kind(mapping: Key, without: tuple[Part, ...] = (), aliased: bool = True) -> _Kind:
+    """The kind of mapping that has the keys of a row; parts ``without`` stay as they are."""
+    keys = [row for row in mapping.keys if not row.same]
+    others = aliases(tuple(keys)) if aliased else {}
+    rewrites = {row.name: getattr(_Canon, row.inside) for row in keys if row.inside and row.inside not in without}
+    rank = {row.name: number for number, row in enumerate(keys)}
+    kind = _Kind(others, rank, rewrites, frozenset((*others, *rewrites)))
+    name = next((row.same for row in mapping.keys if row.name == STEPS), "")
+    if not name:
+        return kind
+    return kind._replace(touched=kind.touched | {STEPS}, rank={**rank, STEPS: rank[name]}, steps=name)
 
 
-def _stepped(kind: _Kind, name: str) -> _Kind:
-    """The kind of mapping that may have `steps` in the place of ``name``."""
-    return kind._replace(touched=kind.touched | {STEPS}, rank={**kind.rank, STEPS: kind.rank[name]}, steps=name)
-
-
-def _of_table(keys: tuple[_Key, ...], without: tuple[task_keys.Part, ...] = (), aliased: bool = True) -> _Kind:
-    """The kind of mapping that has the keys of a table; parts ``without`` stay as they are."""
-    aliases = _aliases(keys) if aliased else {}
-    rewrites = {key.name: getattr(_Canon, key.inside) for key in keys if key.inside and key.inside not in without}
-    rank = {key.name: number for number, key in enumerate(keys)}
-    return _Kind(aliases, rank, rewrites, frozenset((*aliases, *rewrites)))
-
-
-_EDGE = _kind("on to rework max when else recovers")
-_LOOP = _stepped(_kind("max until at_bound carry breaker checkpoint tasks", tasks=_Canon.tasks), "tasks")
-_ACTION = _kind("uses with run retry timeout", run=_Canon.digits)
-_ROLLBACK = _kind("mode only budgets", budgets=_Canon.budgets)
-_HYPOTHESIS = _kind("id statement title prior rationale tests evidence cost status")._replace(
-    aliases={"confidence": "prior"}, touched=frozenset({"confidence"})
-)
-_TASK = _stepped(_of_table(task_keys.KEYS), "subplan")
-_SERVICE = _of_table(task_keys.KEYS, ("action", "budgets", "edges", "loop", "tasks"), aliased=False)
-_PLAN = _stepped(_of_table(plan_keys.KEYS), "tasks")
-_SUBPLAN = _stepped(_of_table(plan_keys.KEYS, ("services", "subplans"), aliased=False), "tasks")
+_EDGE = _kind(SHAPES["next_edge"])
+_LOOP = _kind(SHAPES["loop"])
+_ACTION = _kind(SHAPES["action"])
+_ROLLBACK = _kind(SHAPES["rollback_policy"])
+_HYPOTHESIS = _kind(SHAPES["hypothesis"])
+_TASK = _kind(TASK)
+_SERVICE = _kind(TASK, ("action", "budgets", "edges", "loop", "tasks"), aliased=False)._replace(steps="")
+_PLAN = _kind(PLAN)
+_SUBPLAN = _kind(PLAN, ("services", "subplans"), aliased=False)
 
 
 def _renamed(key: Scalar, name: str) -> Scalar:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.failures import Failure
 from planrunner.files.match import files
 from planrunner.files.walk import Patterns
 from planrunner.plan.expressions.quantities import parse_count
 from planrunner.plan.nearest import meant, nearest
+from planrunner.records import Struct
 
 Json = Any
 
@@ -27,7 +28,7 @@ _NEED_MORE = {"skills": "skills: [skills/*.md]", "files": "files: [README.md]", 
 """Parts that are empty without a key of their own, and how it is written."""
 
 
-class Profile(NamedTuple):
+class Profile(Struct):
     """``include`` are parts, the most important one first; ``skills`` and ``files`` are patterns from the directory of
     the project, ``layers`` those of memory, of which ``limit`` entries are recalled at most."""
 

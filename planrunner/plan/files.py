@@ -7,20 +7,20 @@ import re
 import stat
 from collections.abc import Callable
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.fileio import read_regular
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import meant, nearest
-from planrunner.source import Source, Span, notation_of
+from planrunner.records import Struct
+from planrunner.source import MAX_TEXT, Source, Span, notation_of
 from planrunner.syntax import limits
-from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
 
-class File(NamedTuple):
+class File(Struct):
     """A plan file that was read; where ``findings`` says that its bytes are not text, there is nothing to load."""
 
     source: Source
@@ -125,7 +125,7 @@ _FILE = r".*[./\\].*"
 """A word that names a file: names of subplans hold no dot and no slash."""
 
 
-class Fault(NamedTuple):
+class Fault(Struct):
     """Why a link leads to no plan."""
 
     code: str
@@ -133,18 +133,18 @@ class Fault(NamedTuple):
     help: str = ""
 
 
-class _Weight(NamedTuple):
+class _Weight(Struct):
     tasks: int
     levels: int
 
 
-class _File(NamedTuple):
+class _File(Struct):
     plan: Plan | None
     fault: Fault | None
     sha256: str = ""
 
 
-class _Text(NamedTuple):
+class _Text(Struct):
     text: str
     fault: Fault | None = None
     sha256: str = ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 
 
-class Applied(NamedTuple):
+class Applied(Struct):
     """The mended text and the findings whose fix is in it; a fix that overlaps an earlier one is left for later."""
 
     text: str

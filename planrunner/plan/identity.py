@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from itertools import compress
 from operator import is_not
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ from planrunner.jsontext import joined, stable_json
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.tasks import inside
 from planrunner.plan.templates import references
+from planrunner.records import Struct, astuple, defaults, fields
 
 Json = Any
 
@@ -45,24 +48,25 @@ def _meaning(value: Any) -> str:
     if kind is list or kind is tuple:
         parts = [_text(item) if item.__class__ is str else _meaning(item) for item in value]
         return joined("[", parts, "]")
-    return _record(kind, value) if hasattr(kind, "_fields") else stable_json(value)
+    return _record(kind, value) if fields(kind) else stable_json(value)
 
 
 def _record(kind: type, value: Any) -> str:
-    names, defaults, numbers = _plans.get(kind) or _plan(kind)
+    names, usual, numbers = _plans.get(kind) or _plan(kind)
     parts = []
-    for at in compress(numbers, map(is_not, value, defaults)):
-        item = value[at]
-        if names[at] and item != defaults[at]:
+    values = astuple(value) if isinstance(value, Struct) else value
+    for at in compress(numbers, map(is_not, values, usual)):
+        item = values[at]
+        if names[at] and item != usual[at]:
             parts.append(names[at] + (_text(item) if item.__class__ is str else _meaning(item)))
     parts.sort()  # they begin with their names in quotes
     return joined(f'{{"{kind.__name__}":{{', parts, "}}")
 
 
 def _plan(kind: Any) -> _Plan:
-    names = ["" if name in _PLACES else f'"{name}":' for name in kind._fields]
-    defaults = [kind._field_defaults.get(name, _REQUIRED) for name in kind._fields]
-    _plans[kind] = names, defaults, range(len(names))
+    names = ["" if name in _PLACES else f'"{name}":' for name in fields(kind)]
+    usual = [defaults(kind).get(name, _REQUIRED) for name in fields(kind)]
+    _plans[kind] = names, usual, range(len(names))
     return _plans[kind]
 
 
@@ -77,59 +81,57 @@ def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else stable_json(value)
 
 
-PROSE = frozenset("title description role owner notes span spans script".split())
-"""Fields that people read, and places."""
-
-_PLACE = frozenset("needs join edges finally_ priority labels".split())
-"""Fields that say where a task is in the graph and in the queue."""
-
-_HOW = (
-    PROSE
-    | _PLACE
-    | frozenset(
-        (
-            "preconditions retry timeout timebox heartbeat watchdog allow_failure on_doubt effect budgets "
-            "policy rollback backup irreversible checkpoint failure_modes delay renewed computed ends_plan evidence"
-        ).split()
-    )
-)
-"""Fields of a task that do not change what it gives: a result remains valid when they change."""
-
-_SUB = frozenset(
-    "title description owner version budgets on_failure max_parallel limits policy notes span deadline "
-    "rollback breakers gated file".split()
-)
-"""The same for a linked plan."""
+_NO_KEYS = frozenset({"span", "spans", "script", "file"})
+"""Fields that no key says: places."""
+_IN_THE_GRAPH = frozenset({"finally_", "renewed", "computed"})
+"""Fields that follow from where a task stands, and from keys of other fields."""
 
 
-def plain_task(task: Task, without: frozenset[str] = PROSE) -> Task:
-    """A task, and whatever it holds, with some fields as if they were not written."""
+@cache
+def _left_out(kind: type, *changes: str) -> frozenset[str]:
+    """The fields of a task or a plan that keys of these kinds of change say (``keys.Change``), and places."""
+    table = import_module("planrunner.plan.keys")  # by name: no run but a changed one needs it
+    rows = table.TASK.keys if kind is Task else table.PLAN.keys
+    names = [name for row in rows if row.change in changes for name in row.fields]
+    return frozenset(names) | _NO_KEYS & {*fields(kind)}
+
+
+@cache
+def guards() -> frozenset[str]:
+    """The fields of a task, as ``differences`` names them, that hold it back or decide whether it went well."""
+    rows = import_module("planrunner.plan.keys").TASK.keys
+    return frozenset(["finally", "concluding", *(row.fields[0] for row in rows if row.guards)])
+
+
+def plain_task(task: Task, *changes: str) -> Task:
+    """A task, and whatever it holds, with some fields as if they were not written: prose, and further ``changes``."""
     bare = Task(task.id)
-    fields: dict[str, Any] = {name: getattr(bare, name) for name in without}
+    fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Task, "prose", *changes)}
     if task.subplan:
-        fields["subplan"] = tuple(plain_task(each, without) for each in task.subplan)
+        fields["subplan"] = tuple(plain_task(each, *changes) for each in task.subplan)
     if task.loop is not None:
-        fields["loop"] = task.loop._replace(tasks=tuple(plain_task(each, without) for each in task.loop.tasks))
+        fields["loop"] = task.loop._replace(tasks=tuple(plain_task(each, *changes) for each in task.loop.tasks))
     if task.sub is not None:
-        fields["sub"] = _plain_plan(task.sub, without)
-    if task.fanout is not None and without is _HOW:
-        fields["fanout"] = task.fanout._replace(max_parallel=None, tolerate=None)
+        fields["sub"] = _plain_plan(task.sub, *changes)
+    if changes:
+        fields |= {name: getattr(bare, name) for name in _IN_THE_GRAPH}
+        if task.fanout is not None:
+            fields["fanout"] = task.fanout._replace(max_parallel=None, tolerate=None)
     return task._replace(**fields)
 
 
-def _plain_plan(plan: Plan, without: frozenset[str]) -> Plan:
+def _plain_plan(plan: Plan, *changes: str) -> Plan:
     bare = Plan(plan.id)
-    left_out = _SUB if without is _HOW else frozenset({"title", "description", "owner", "notes", "span"})
-    fields: dict[str, Any] = {name: getattr(bare, name) for name in left_out}
-    return plan._replace(**fields, tasks=tuple(plain_task(each, without) for each in plan.tasks))
+    fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Plan, "prose", *changes)}
+    return plan._replace(**fields, tasks=tuple(plain_task(each, *changes) for each in plan.tasks))
 
 
 def gives_the_same(one: Task, other: Task) -> bool:
     """Whether two tasks give the same from the same inputs where they run, whatever they are called and wherever they
     stand. Whether a task runs at all, its ``when``, is decided before."""
-    if one[1:] == other[1:]:
+    if one._replace(id=other.id) == other:
         return True
-    bare, other_bare = (plain_task(task, _HOW)._replace(id="", when=None) for task in (one, other))
+    bare, other_bare = (plain_task(task, "place", "how")._replace(id="", when=None) for task in (one, other))
     return digest(bare) == digest(other_bare)
 
 
@@ -152,6 +154,8 @@ def paths_read(value: Json) -> Iterator[tuple[str, ...]]:
             todo.extend(item.values())
         elif isinstance(item, (tuple, list)):
             todo.extend(item)
+        elif isinstance(item, Struct):
+            todo.extend(astuple(item))
 
 
 class Difference(NamedTuple):
@@ -182,10 +186,8 @@ def differences(old: Plan, new: Plan) -> list[Difference]:
     return found
 
 
-_PLAN_FIELDS = (
-    "id title description owner version on_failure max_parallel limits env artifacts hypotheses seed notes deadline "
-    "rollback breakers"
-).split()
+_APART = frozenset({"params", "tasks", "budgets", "outputs", "policy", "span", "gated", "file", "due"})
+_PLAN_FIELDS = tuple(name for name in fields(Plan) if name not in _APART)
 _SPOKEN = {"inputs": "with", "fanout": "foreach", "sub": "subplan", "finally_": "finally"}
 _HELD = frozenset({"subplan", "needs", "edges", "id", "span", "spans", "script", "steps"})
 
@@ -231,7 +233,7 @@ def _tasks(prefix: str, old: Iterable[Task], new: Iterable[Task]) -> list[Differ
 def _own(what: str, old: Task, new: Task) -> list[Difference]:
     """What differs in a task itself, without what it holds."""
     changed: list[tuple[str, Json, Json]] = []
-    for name in Task._fields:
+    for name in fields(Task):
         if name not in _HELD:
             before, after = (_data(_emptied(_written(each, name))) for each in (old, new))
             if before != after:
@@ -247,7 +249,7 @@ def _written(task: Task, name: str) -> Json:
 
 def _emptied(value: Json) -> Json:
     """A loop or a linked plan without its tasks."""
-    return value._replace(tasks=()) if hasattr(value, "_fields") and "tasks" in value._fields else value
+    return value._replace(tasks=()) if "tasks" in fields(value) else value
 
 
 def _edges(prefix: str, tasks: Iterable[Task]) -> dict[str, None]:
@@ -263,12 +265,12 @@ def _data(value: Json) -> Json:
     """A part of a plan as plain data, without places and without what is not written."""
     if isinstance(value, Expression):
         return value.text.strip()
-    if hasattr(value, "_fields"):
-        defaults = value._field_defaults
+    if fields(value):
+        usual = defaults(value)
         return {
             _SPOKEN.get(name, name): _data(item)
             for name, item in value._asdict().items()
-            if name not in ("span", "spans", "script") and item != defaults.get(name, _data)
+            if name not in ("span", "spans", "script") and item != usual.get(name, _data)
         }
     if isinstance(value, dict):
         return {str(name): _data(item) for name, item in value.items()}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from planrunner.plan.model import JoinKind
+from planrunner.records import Struct
 
 JoinVerdict = Literal["met", "unmet", "waiting"]
 GOOD = frozenset({"completed", "tolerated"})
@@ -19,7 +20,7 @@ FAILED = frozenset({"failed", "cut_off"})
 _ENDS = ("completed", "failed", "skipped", "omitted", "cut_off", "cancelled")
 
 
-class JoinRule(NamedTuple):
+class JoinRule(Struct):
     """``verdict`` says it of the outcomes of the needs and of the count of ``at_least``. A ``tolerant`` join lets its
     task start though tasks beside it failed."""
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.errors import NotFound
@@ -22,6 +22,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import Project
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
 from planrunner.syntax.scalars import trap
@@ -37,7 +38,7 @@ class Capabilities(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
 
-class Loaded(NamedTuple):
+class Loaded(Struct):
     """``plan`` is None exactly when a finding is an error; ``tree`` is canonical, and None where nothing parsed.
 
     ``files`` are the plans that it links to and the texts of instructions that it names, directly or by others: their
@@ -117,7 +118,9 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     if not isinstance(tree, Mapping):
         return Loaded(None, arrange(findings), whole)
     spelt = tree
-    if (meant := _misspelt(found, source.text)) and isinstance(mended := _as_meant(whole, meant, {}), Mapping):
+    if (meant := _misspelt(found, source.text)) and isinstance(
+        mended := _with_keys_corrected(whole, meant, {}), Mapping
+    ):
         spelt = canonical(mended)
     table, more = CapabilityTable(capabilities), _plugin_checks(capabilities)
     lowered = lower(spelt, links, table, project.roster)
@@ -150,7 +153,7 @@ def _misspelt(findings: Iterable[Diagnostic], text: str) -> dict[int, str]:
     return {span.start: near for span, near in edits if nearest(text[span.start : span.end].strip("'\""), (near,))}
 
 
-def _as_meant(node: Node, meant: dict[int, str], done: dict[int, Node]) -> Node:
+def _with_keys_corrected(node: Node, meant: dict[int, str], done: dict[int, Node]) -> Node:
     """The tree with the keys that were meant. Without it a slip would be told again as what follows from it."""
     if isinstance(node, Scalar):
         return node
@@ -158,13 +161,15 @@ def _as_meant(node: Node, meant: dict[int, str], done: dict[int, Node]) -> Node:
     if made is not None:
         return made
     if isinstance(node, Sequence):
-        made = Sequence([_as_meant(item, meant, done) for item in node.items], node.start, node.end, node.flow)
+        made = Sequence(
+            [_with_keys_corrected(item, meant, done) for item in node.items], node.start, node.end, node.flow
+        )
     else:
         keys = [
             Scalar(meant[key.start], key.start, key.end, key.raw, key.style) if key.start in meant else key
             for key, _ in node.entries
         ]
-        values = [_as_meant(value, meant, done) for _, value in node.entries]
+        values = [_with_keys_corrected(value, meant, done) for _, value in node.entries]
         made = Mapping(list(zip(keys, values, strict=True)), node.start, node.end, node.flow)
         made.merged = node.merged
     made.anchor = node.anchor

@@ -5,9 +5,10 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.frozen import EMPTY
+from planrunner.records import Struct
 from planrunner.source import NOWHERE, Span
 
 Json = Any
@@ -37,28 +38,34 @@ RollbackMode = Literal["best_effort", "strict"]
 WatchAction = Literal["warn", "ask", "cancel", "fail"]
 
 
-class Expression(NamedTuple):
+class Tree(tuple[Any, ...]):
+    """A parsed expression as nested tuples."""
+
+    __slots__ = ()
+
+
+class Expression(Struct):
     """A parsed expression. ``tree`` is nested tuples as ``plan/expressions/evaluate.py`` reads them; ``paths`` are the
     names it reads, such as ``("tasks", "test", "outputs", "count")``."""
 
     text: str
-    tree: Json
+    tree: Tree
     paths: tuple[tuple[str, ...], ...] = ()
     span: Span = NOWHERE
 
 
-class Join(NamedTuple):
+class Join(Struct):
     """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``. Where single members of
     a family are needed, ``named`` are the needs as the plan names them."""
 
     kind: JoinKind = "all"
-    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which is not needed here
+    count: int = 0
     expression: Expression | None = None
     span: Span = NOWHERE
     named: tuple[str, ...] = ()
 
 
-class Retry(NamedTuple):
+class Retry(Struct):
     """``attempts`` counts the first one. Delay before attempt n+1 by ``backoff``, at most ``max_delay``; ``jitter``
     is a fraction of the delay. ``on`` lists failure classes; empty means every class but policy."""
 
@@ -70,7 +77,7 @@ class Retry(NamedTuple):
     on: tuple[str, ...] = ()
 
 
-class Budgets(NamedTuple):
+class Budgets(Struct):
     """Limits; None means no limit. ``time`` seconds, ``cost`` dollars, the others counts.
 
     ``warn`` is the share of a limit from which on the run warns, ``on_exhausted`` what happens when one is reached
@@ -88,7 +95,7 @@ class Budgets(NamedTuple):
     on_exhausted: OnExhausted = ""
 
 
-class Script(NamedTuple):
+class Script(Struct):
     """A ``run`` text made ready for the shell (``plan/shell/quoting.py``): ``text`` reads each of ``values`` (name of
     an environment variable, template that gives it); empty means the ``run`` text as it is.
 
@@ -101,7 +108,7 @@ class Script(NamedTuple):
     simple: tuple[str, ...] | None = None
 
 
-class Computed(NamedTuple):
+class Computed(Struct):
     """A setting of a task that is evaluated when the task starts: ``name`` is timeout, delay, retry.attempts,
     max_parallel or tolerate. ``visit`` is the visit of the task for which it was evaluated, 0 in a plan."""
 
@@ -110,7 +117,7 @@ class Computed(NamedTuple):
     visit: int = 0
 
 
-class Criterion(NamedTuple):
+class Criterion(Struct):
     """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person
     decides."""
 
@@ -119,7 +126,7 @@ class Criterion(NamedTuple):
     span: Span = NOWHERE
 
 
-class Param(NamedTuple):
+class Param(Struct):
     """A parameter of the plan; ``type`` is string, int, number, bool, duration, size, money, list, map or any."""
 
     name: str
@@ -131,7 +138,7 @@ class Param(NamedTuple):
     span: Span = NOWHERE
 
 
-class Output(NamedTuple):
+class Output(Struct):
     """A declared output; ``type`` as in Param, ``value`` a template that gives it, ``path`` a file that holds it."""
 
     name: str
@@ -142,7 +149,7 @@ class Output(NamedTuple):
     span: Span = NOWHERE
 
 
-class Artifact(NamedTuple):
+class Artifact(Struct):
     """A file to keep by content when the task completes; ``source`` names another task's artifact (plan level
     ``from``)."""
 
@@ -154,7 +161,7 @@ class Artifact(NamedTuple):
     span: Span = NOWHERE
 
 
-class Edge(NamedTuple):
+class Edge(Struct):
     """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
     class or failure mode; ``recovers`` lets a completed target replace the failed task. ``rework`` sends the run
     back: the target, which runs earlier, and everything after it are repeated, at most ``max`` times. ``otherwise``
@@ -171,7 +178,7 @@ class Edge(NamedTuple):
     otherwise: bool = False
 
 
-class FailureMode(NamedTuple):
+class FailureMode(Struct):
     """A failure the author foresaw: ``detect`` reads the outcome and gives the failure the class ``name``.
     ``recover`` is a task id (then an edge exists too) or words."""
 
@@ -181,7 +188,7 @@ class FailureMode(NamedTuple):
     span: Span = NOWHERE
 
 
-class Action(NamedTuple):
+class Action(Struct):
     """A capability with its inputs beside that of the task: what undoes it (``rollback``). ``script`` follows from
     ``run``; ``timeout`` is for each attempt."""
 
@@ -193,14 +200,14 @@ class Action(NamedTuple):
     timeout: float | None = None
 
 
-class Watch(NamedTuple):
+class Watch(Struct):
     """A step of a watchdog: what is done with an attempt that still runs ``after`` so many seconds."""
 
     after: float
     do: WatchAction
 
 
-class Fresh(NamedTuple):
+class Fresh(Struct):
     """When a task is done already: the files of ``inputs`` and its rendered call are those of the time when it was done
     and all of ``outputs`` exist (patterns of files), or ``condition`` holds, which reads facts. Inputs with ``!`` in
     front are left out, and with ``gitignore`` the files that git ignores."""
@@ -211,7 +218,7 @@ class Fresh(NamedTuple):
     gitignore: bool = False
 
 
-class Axis(NamedTuple):
+class Axis(Struct):
     """An axis of a matrix: its values, or the expression that gives them."""
 
     name: str
@@ -223,7 +230,7 @@ MAX_ITEMS = 100_000
 """Items of a fan-out that declares no ``max_items``."""
 
 
-class Fanout(NamedTuple):
+class Fanout(Struct):
     """``foreach`` (an expression) or ``items`` (a list), or ``matrix`` as written, whose ``axes`` stand for all
     its keys but ``include`` and ``exclude``."""
 
@@ -239,7 +246,7 @@ class Fanout(NamedTuple):
     """Of the calls that a model asks for: the task that each item becomes is the one whose id is its ``tool``."""
 
 
-class Hook(NamedTuple):
+class Hook(Struct):
     """What happens to calls of ``tools`` (names or patterns) for which ``when`` holds: they are refused (``deny``), a
     person is asked first (``ask``), or the model is told something with their result (``say``). ``text`` is what the
     model or the person is told."""
@@ -250,7 +257,7 @@ class Hook(NamedTuple):
     text: str
 
 
-class Agent(NamedTuple):
+class Agent(Struct):
     """What the author of a task says of the agent that carries it out: its name, what it is to do (a template), the
     conversation that it continues and that later tasks may (empty: one of its own), and when its answer counts. One
     that is ``fresh`` begins that conversation again, also where its answer did not count. ``tries`` is how many answers
@@ -265,7 +272,7 @@ class Agent(NamedTuple):
     calls: tuple[Hook, ...] = ()
 
 
-class Approvers(NamedTuple):
+class Approvers(Struct):
     """Who decides: members of ``roles`` and ``people`` (anybody where both are empty), ``need`` of them, and with
     ``not_starter`` excludes the person who started the run."""
 
@@ -275,7 +282,7 @@ class Approvers(NamedTuple):
     not_starter: bool = False
 
 
-class Option(NamedTuple):
+class Option(Struct):
     """A choice at a decision, chosen by its ``name``; ``target`` is the task that runs if it is, or with ``rework`` the
     earlier one to which the run goes back, at most ``max`` times. ``each`` gives a list: the entry stands for one
     option for each of its items."""
@@ -293,7 +300,7 @@ class Option(NamedTuple):
     each: Expression | None = None
 
 
-class Reject(NamedTuple):
+class Reject(Struct):
     """What a rejection leads to: the task fails, ``target`` runs (as after any failure), or the run goes back to
     ``target`` at most ``max`` times."""
 
@@ -303,7 +310,7 @@ class Reject(NamedTuple):
     span: Span = NOWHERE
 
 
-class Gate(NamedTuple):
+class Gate(Struct):
     """A decision by people or checks; ``kind`` is approval, checks, schema, invariants, tests, diff or decision.
 
     ``roles``, ``people``, ``need`` and ``not_starter`` are as in ``Approvers``; ``escalate`` names those who decide
@@ -331,7 +338,7 @@ class Gate(NamedTuple):
     window: str = ""
 
 
-class Hypothesis(NamedTuple):
+class Hypothesis(Struct):
     """A statement that results of tasks support or refute. ``prior`` is its confidence before any evidence, a fraction;
     ``notes`` are for people: title, rationale, tests, cost …"""
 
@@ -349,7 +356,7 @@ HEAVIEST = 100.0
 """The largest weight of one piece of evidence, and of all that one task gives with its rounds and items."""
 
 
-class Evidence(NamedTuple):
+class Evidence(Struct):
     """What the result of a task says about a hypothesis: where ``supports`` holds the odds are multiplied by
     ``weight``, where ``refutes`` holds they are divided by it; a result that does neither is neutral."""
 
@@ -360,7 +367,7 @@ class Evidence(NamedTuple):
     span: Span = NOWHERE
 
 
-class RollbackPolicy(NamedTuple):
+class RollbackPolicy(Struct):
     """How a run is undone. ``only`` are ids or labels of the tasks to undo (empty: all); ``budgets`` is a reserve of
     its own. ``best_effort`` goes on after an action that failed, ``strict`` stops there."""
 
@@ -369,7 +376,7 @@ class RollbackPolicy(NamedTuple):
     budgets: Budgets = Budgets()
 
 
-class Breaker(NamedTuple):
+class Breaker(Struct):
     """A circuit breaker: after ``failures`` in a row of capabilities whose names fit ``uses`` (``http.*``), no more
     starts for ``cooldown`` seconds."""
 
@@ -379,7 +386,7 @@ class Breaker(NamedTuple):
     span: Span = NOWHERE
 
 
-class Field(NamedTuple):
+class Field(Struct):
     """One input or output of a capability; ``schema`` is JSON Schema, ``type`` as in Param. ``use`` is what an input
     becomes that foreign text may not become, such as command or url."""
 
@@ -392,7 +399,11 @@ class Field(NamedTuple):
     use: str = ""
 
 
-class Capability(NamedTuple):
+ANY = "any"
+"""Among what a capability spends: it may tell more than it declares, as a plugin can."""
+
+
+class Capability(Struct):
     """What the loader and the machine know of a capability without importing it.
 
     ``instant`` ones take no time and no concurrency slot; ``takes_run`` ones get the task's ``run`` text as a script;
@@ -430,7 +441,7 @@ class Capability(NamedTuple):
     """Inputs that name files which it writes."""
 
 
-class Loop(NamedTuple):
+class Loop(Struct):
     """At most ``max`` rounds of ``tasks``, until ``until`` holds. ``carry`` are templates of the values handed from
     round to round. ``breaker`` rounds in a row that change nothing carried, or fail alike, end the loop (0: never); a
     checkpoint is made every ``checkpoint`` rounds (0: none)."""
@@ -445,7 +456,7 @@ class Loop(NamedTuple):
     """The result of a loop whose ``until`` is still false after its last round."""
 
 
-class Task(NamedTuple):
+class Task(Struct):
     """One node of the graph.
 
     What it does is one of: a capability (``uses``, ``inputs`` and for those that take a script ``run``: text with
@@ -548,7 +559,7 @@ class Task(NamedTuple):
     """What its result says about the hypotheses of the plan."""
 
 
-class Plan(NamedTuple):
+class Plan(Struct):
     """A whole plan. ``tasks`` are in the order of the text, those under ``finally`` last; ``limits`` are per label."""
 
     id: str

@@ -13,9 +13,9 @@ ENDINGS = (*_SURE, *_YAML, ".json")
 SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _HEAD = 65_536
 _TESTS = (".test.yaml", ".test.yml")
-_PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
-_TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
-_IN_JSON = (re.compile(r'\A\s*\{[^{}]*"(plan|plan_id|id)"\s*:'), re.compile(r'"(tasks|nodes|steps)"\s*:\s*\['))
+_PLAN_KEY = r"(?m)^(plan|plan_id|id):"
+_TASKS_KEY = r"(?m)^(tasks|nodes|steps):"
+_IN_JSON = (r'\A\s*\{[^{}]*"(plan|plan_id|id)"\s*:', r'"(tasks|nodes|steps)"\s*:\s*\[')
 
 
 def plan_name(path: str) -> str:
@@ -113,11 +113,11 @@ def _is_in_plans(path: str) -> bool:
     return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans"
 
 
-def _looks_like(path: str, head: str | None, *patterns: re.Pattern[str]) -> bool:
+def _looks_like(path: str, head: str | None, *patterns: str) -> bool:
     if head is None:
         try:
             with open(path, encoding="utf-8-sig", errors="replace") as file:
                 head = file.read(_HEAD)
         except OSError:
             return False
-    return all(pattern.search(head) for pattern in patterns)
+    return all(re.search(pattern, head) for pattern in patterns)

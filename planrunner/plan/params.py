@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from json import loads
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 
 Json: TypeAlias = "Any"
 
 
-class Bound(NamedTuple):
+class Bound(Struct):
     """Values by parameter name (durations in seconds, sizes in bytes, money in dollars), and what was wrong."""
 
     values: dict[str, Json]

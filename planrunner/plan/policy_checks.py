@@ -5,16 +5,17 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.files.match import name_matches
 from planrunner.plan.nearest import nearest
 from planrunner.plan.patterns import UNKNOWN, written
 from planrunner.plan.rights import (
     AS_BEFORE,
+    Access,
+    CapabilityUse,
+    Decision,
     Level,
-    Right,
-    Use,
     capability,
     host,
     named,
@@ -26,30 +27,14 @@ from planrunner.plan.rights import entries as entries_of
 from planrunner.plan.shell import programs
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.variables import set_in, steered
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
+from planrunner.records import Struct
 from planrunner.syntax.yaml_writer import key_text
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Task
 
 Json = Any
-
-
-class Wanted(NamedTuple):
-    """One thing that a task wants: ``what`` for people, the section of a policy that it is for, and what an entry that
-    allows it would say. Of a file also the ``way`` in which it is wanted (read or write) and where the task names it:
-    the keys that lead there (``with``, ``path``)."""
-
-    what: str
-    section: str
-    entry: str
-    way: str = ""
-    at: tuple[str | int, ...] = ()
-
-    @staticmethod
-    def file(way: Literal["read", "write"], place: str, at: tuple[str | int, ...] = ()) -> Wanted:
-        """A file by its path from the working directory, as ``rights.path`` takes it."""
-        return Wanted(f"{'reading' if way == 'read' else 'writing'} {place}", "files", place, way, at)
 
 
 _ADDRESS = re.compile(
@@ -65,7 +50,7 @@ _INSTALLS = ("dependencies", "packages", "requirements")
 
 def judged(
     levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = (), doubt: bool = False
-) -> Iterator[tuple[Wanted, Right]]:
+) -> Iterator[tuple[Access, Decision]]:
     """Everything that a task wants by its text, and what the levels say to it; what undoes it included. ``env`` are the
     variables of the plan around it. With ``doubt`` values that are not known yet count against the task."""
     if not levels or task.concluding:  # that one only asks
@@ -74,13 +59,15 @@ def judged(
     for action in (task, task.rollback):
         if action is not None and action.uses:
             script = action.run if isinstance(action.run, str) else ""
-            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell), text=script, doubt=doubt)
+            use = CapabilityUse(
+                action.uses, action.inputs, *commands_of(action.run, task.shell), text=script, doubt=doubt
+            )
             yield from uses(levels, placed(use, names, _leads_elsewhere(task.cwd)))
             names += assigned(levels, action.run, task.shell)
     yield from variables(levels, dict.fromkeys(names))
 
 
-def placed(use: Use, names: Iterable[str], elsewhere: bool) -> Use:
+def placed(use: CapabilityUse, names: Iterable[str], elsewhere: bool) -> CapabilityUse:
     """A call with what around it decides which programs its commands are: the names of the variables that are set, and
     whether it works in another folder than the run."""
     if not use.script:
@@ -94,26 +81,26 @@ def _leads_elsewhere(cwd: str) -> bool:
     return bool(cwd) and not holds_template(cwd) and not cwd.startswith("/") and posixpath.normpath(cwd) != "."
 
 
-def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
+def uses(levels: Sequence[Level], use: CapabilityUse) -> Iterator[tuple[Access, Decision]]:
     """What one call wants."""
     alone = " ".join(use.commands[0])[:80] if use.commands is not None and len(use.commands) == 1 else None
     command = "" if alone is None else f" `{alone.replace(UNKNOWN, '{{ … }}')}`"
     right = capability(levels, use)
     what = f"`{use.capability}`{command}{_because(levels, use, right)}"
-    yield Wanted(what, "capabilities", use.capability), right
+    yield Access(what, "capabilities", use.capability), right
     if use.capability.partition(".")[0] in _SPEAKS:
         for name, port in addresses(use.inputs):
             entry = f"{name}:{port}" if port else name
             what = "a host that a value names" if UNKNOWN in name else f"the host {entry}"
-            yield Wanted(what, "network", entry), host(levels, name, port)
+            yield Access(what, "network", entry), host(levels, name, port)
     if any(restricts(level.data, "dependencies") for level in levels):
         for name in _packages(use):
             known = UNKNOWN not in name
             what = f"the package `{name}`" if known else "an install whose packages cannot be read from the script"
-            yield Wanted(what, "dependencies", name if known else "*"), package(levels, name)
+            yield Access(what, "dependencies", name if known else "*"), package(levels, name)
 
 
-def _because(levels: Sequence[Level], use: Use, right: Right) -> str:
+def _because(levels: Sequence[Level], use: CapabilityUse, right: Decision) -> str:
     """What around a call makes the answer another than that to its commands alone."""
     if right.verdict != "allow" and use.steered and capability(levels, use._replace(steered="")) != right:
         return f" with `{use.steered}` set, which makes commands others than they say"
@@ -122,13 +109,13 @@ def _because(levels: Sequence[Level], use: Use, right: Right) -> str:
     return ""
 
 
-def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[Wanted, Right]]:
+def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[Access, Decision]]:
     """The variables that a plan sets. What ``allow`` names are those of the operator that a task may see; its own
     values hide nothing, so only what denies or asks is about them."""
     for name in names:
         right = named(levels, "env", name)
         if right.verdict != "deny" or right.rule != "policy.env.allow":
-            yield Wanted(f"the variable `{name}`", "env", name), right
+            yield Access(f"the variable `{name}`", "env", name), right
 
 
 def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
@@ -161,7 +148,7 @@ def addresses(value: Json) -> Iterator[tuple[str, int]]:
             yield from addresses(item)
 
 
-def _packages(use: Use) -> Iterator[str]:
+def _packages(use: CapabilityUse) -> Iterator[str]:
     """The names of packages that a call installs, without versions and extras. What a template names is left to the
     time when its value is there."""
     named_in = [text for key in _INSTALLS if isinstance(use.inputs, dict) for text in texts(use.inputs.get(key))]
@@ -172,7 +159,7 @@ def _packages(use: Use) -> Iterator[str]:
     yield from dict.fromkeys(name for name in names if told or UNKNOWN not in name)
 
 
-def refusal(wanted: Wanted, right: Right) -> str:
+def refusal(wanted: Access, right: Decision) -> str:
     """Why something is refused, in a sentence that ends with the line that would allow it."""
     level = right.level
     assert level is not None
@@ -213,7 +200,7 @@ _BETWEEN = frozenset("&& || | & > >> < 2> &> ;;".split())
 """Signs between commands, and of redirections, which are not words of a command."""
 
 
-class Known(NamedTuple):
+class Known(Struct):
     """The capabilities there are: ``find`` gives one by its name, ``built_in`` the names that need no plugin, ``names``
     all of them (it may load plugins)."""
 
@@ -222,7 +209,7 @@ class Known(NamedTuple):
     names: Callable[[], Iterable[str]]
 
 
-class IneffectiveEntry(NamedTuple):
+class IneffectiveEntry(Struct):
     """An entry that never fits (``NEVER``), or not with what is installed (``NOT_HERE``): the keys that lead to it from
     the policy on, what is wrong, and what to write."""
 

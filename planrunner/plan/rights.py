@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.files.match import name_matches, path_matches
 from planrunner.plan.patterns import UNKNOWN, value_matches
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
+from planrunner.records import Struct
 
 Json = Any
 
@@ -40,7 +41,7 @@ class Level(NamedTuple):
         return self.name.removesuffix(AS_BEFORE) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
 
 
-class Right(NamedTuple):
+class Decision(Struct):
     """What a policy says: ``rule`` names the section and its list, ``entry`` is the line of it that decided ("" where
     nothing fitted), ``level`` whose it is (None: no level restricts this)."""
 
@@ -50,7 +51,7 @@ class Right(NamedTuple):
     level: Level | None = None
 
 
-class Use(NamedTuple):
+class CapabilityUse(Struct):
     """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
     (``script``) where they are not known. Of a ``final`` one every value is there; else templates stand for them.
     ``steered`` is a variable that the task sets and that makes its commands others (empty: none); ``elsewhere`` says
@@ -68,7 +69,24 @@ class Use(NamedTuple):
     doubt: bool = False
 
 
-FREE = Right("allow")
+class Access(Struct):
+    """One thing that a task wants: ``what`` for people, the section of a policy that it is for, and what an entry that
+    allows it would say. Of a file also the ``way`` in which it is wanted (read or write) and where the task names it:
+    the keys that lead there (``with``, ``path``)."""
+
+    what: str
+    section: str
+    entry: str
+    way: str = ""
+    at: tuple[str | int, ...] = ()
+
+    @staticmethod
+    def file(way: Literal["read", "write"], place: str, at: tuple[str | int, ...] = ()) -> Access:
+        """A file by its path from the working directory, as ``rights.path`` takes it."""
+        return Access(f"{'reading' if way == 'read' else 'writing'} {place}", "files", place, way, at)
+
+
+UNRESTRICTED = Decision("allow")
 
 _ORDER: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -80,7 +98,7 @@ UNDO = "#undo"
 """Ends the name of a capability where that is undone."""
 
 
-def capability(levels: Iterable[Level], use: Use) -> Right:
+def capability(levels: Iterable[Level], use: CapabilityUse) -> Decision:
     """Whether a capability may be called so."""
 
     def fit(entry: Json, every: bool) -> bool | None:
@@ -89,15 +107,15 @@ def capability(levels: Iterable[Level], use: Use) -> Right:
 
     found = _strictest(levels, "capabilities", fit)
     missing = found.verdict == "deny" and found.rule == "policy.capabilities.allow"
-    return FREE if missing and use.capability in _IDLE else found
+    return UNRESTRICTED if missing and use.capability in _IDLE else found
 
 
-def named(levels: Iterable[Level], section: str, name: str) -> Right:
+def named(levels: Iterable[Level], section: str, name: str) -> Decision:
     """Whether something with a name may be used: of ``env`` or ``tools``."""
     return _strictest(levels, section, lambda entry, _: name_matches(str(entry), name))
 
 
-def package(levels: Iterable[Level], name: str) -> Right:
+def package(levels: Iterable[Level], name: str) -> Decision:
     """Whether a package may be installed. One that cannot be told fits whatever denies or asks, and of what allows the
     pattern ``*`` alone. Capitals and the signs between words do not count, as for those who publish packages."""
 
@@ -118,16 +136,16 @@ def visible(levels: Sequence[Level], environment: Mapping[str, str]) -> Mapping[
     return {name: text for name, text in environment.items() if named(levels, "env", name).verdict != "deny"}
 
 
-def host(levels: Iterable[Level], name: str, port: int = 0) -> Right:
+def host(levels: Iterable[Level], name: str, port: int = 0) -> Decision:
     """Whether a host may be reached. Entries that are networks are left to the caller that knows the address:
     they neither allow nor deny here, and a section that has one refuses nothing by its names alone."""
     return _strictest(levels, "network", lambda entry, _: host_fits(str(entry), name.lower(), port))
 
 
-def path(levels: Iterable[Level], way: Literal["read", "write"], place: str) -> Right:
+def path(levels: Iterable[Level], way: Literal["read", "write"], place: str) -> Decision:
     """Whether a file may be read or written. ``place`` is relative to the working directory, or absolute where it lies
     outside, without ``.`` and ``..``; what may be written may be read too."""
-    found = FREE
+    found = UNRESTRICTED
     for level in levels:
         found = _stricter(found, _path(level, way, place))
     return found
@@ -180,8 +198,8 @@ def host_fits(entry: str, name: str, port: int) -> bool | None:
     return name.endswith(wanted[1:]) if wanted.startswith("*.") else wanted in (name, "*")
 
 
-def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Right:
-    found = FREE
+def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Decision:
+    found = UNRESTRICTED
     for level in levels:
         data = level.data.get(section) if isinstance(level.data, dict) else None
         if data is None:
@@ -190,48 +208,48 @@ def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Right:
     return found
 
 
-def _stricter(found: Right, said: Right) -> Right:
+def _stricter(found: Decision, said: Decision) -> Decision:
     """The stricter of two answers; of two that allow, the one that a level gives, and then the narrower one."""
     if _ORDER[said.verdict] != _ORDER[found.verdict]:
         return said if _ORDER[said.verdict] > _ORDER[found.verdict] else found
     return said if said.verdict == "allow" and said.level is not None else found
 
 
-def _judged(level: Level, section: str, data: Json, fit: _Fit) -> Right:
+def _judged(level: Level, section: str, data: Json, fit: _Fit) -> Decision:
     for verdict in ("deny", "ask"):
         for entry in entries(data, verdict) or ():
             fits = fit(entry, False)
             if fits or (fits is None and verdict == "ask"):
-                return Right(verdict, f"policy.{section}.{verdict}", shown(entry), level)
+                return Decision(verdict, f"policy.{section}.{verdict}", shown(entry), level)
     allowed = entries(data, "allow")
     if allowed is None:
-        return FREE
+        return UNRESTRICTED
     for entry in allowed:
         if fit(entry, True) is not False:
-            return Right("allow", f"policy.{section}.allow", shown(entry), level)
+            return Decision("allow", f"policy.{section}.allow", shown(entry), level)
     asked = entries(data, "ask")
     if asked and any(fit(entry, False) for entry in asked):
-        return FREE
-    return Right("deny", f"policy.{section}.allow", "", level)
+        return UNRESTRICTED
+    return Decision("deny", f"policy.{section}.allow", "", level)
 
 
-def _path(level: Level, way: str, place: str) -> Right:
+def _path(level: Level, way: str, place: str) -> Decision:
     data = level.data.get("files") if isinstance(level.data, dict) else None
     if not isinstance(data, dict):
-        return FREE
+        return UNRESTRICTED
     for entry in texts(data.get("deny")):
         if path_matches(entry, place):
-            return Right("deny", "policy.files.deny", entry, level)
+            return Decision("deny", "policy.files.deny", entry, level)
     allowed = data.get(way)
     if allowed is None:
-        return FREE
+        return UNRESTRICTED
     for entry in texts(allowed) + (texts(data.get("write")) if way == "read" else ()):
         if path_matches(entry, place):
-            return Right("allow", f"policy.files.{way}", entry, level)
-    return Right("deny", f"policy.files.{way}", "", level)
+            return Decision("allow", f"policy.files.{way}", entry, level)
+    return Decision("deny", f"policy.files.{way}", "", level)
 
 
-def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
+def _use_fits(entry: Json, use: CapabilityUse, every: bool) -> bool | None:
     """An entry of ``capabilities``: a pattern of names, or a mapping that has more to say. What allows a call allows
     what undoes it, whose inputs are others."""
     if every and use.capability.endswith(UNDO):
@@ -252,7 +270,7 @@ def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
     return None if None in answers else True
 
 
-def _input_fits(pattern: Json, use: Use, name: str, every: bool) -> bool | None:
+def _input_fits(pattern: Json, use: CapabilityUse, name: str, every: bool) -> bool | None:
     value = use.inputs.get(name) if isinstance(use.inputs, dict) else None
     if value is None:
         return False
@@ -267,18 +285,18 @@ def _unknown(value: Json) -> bool:
     return isinstance(value, (list, tuple)) and any(map(_unknown, value))
 
 
-def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None:
+def _command_fits(patterns: Sequence[str], use: CapabilityUse, every: bool) -> bool | None:
     """Commands fit what allows when each of them does, and what denies or asks when one does. A script that cannot be
     read may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
     if "*" in patterns:
         return use.script or use.commands is not None
     if use.commands is None or use.steered:
         return use.script and not every
-    from planrunner.plan.shell.programs import astray, words_fit
+    from planrunner.plan.shell.programs import names_program_elsewhere, words_fit
 
     answers = [words_fit(patterns, tuple(words), every) for words in use.commands]
     if every:
-        if astray(use.commands, use.elsewhere):
+        if names_program_elsewhere(use.commands, use.elsewhere):
             return False
         return False if False in answers or not answers else None if None in answers else True
     return True if True in answers else None if None in answers else False

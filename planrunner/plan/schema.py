@@ -1,7 +1,7 @@
 """The schema check: plans, test files and settings against their published schemas.
 
-``jsonschema_rs``, where it is installed, says in a few milliseconds whether a tree is sound, and where it is not. Only
-for one that is not, ``jsonschema`` is loaded: ``validation`` words its errors.
+``validation`` says what is wrong. Of a large tree ``jsonschema_rs``, where it is installed, first says where: to load
+it takes as long as to look at a hundred tasks.
 """
 
 from __future__ import annotations
@@ -12,16 +12,11 @@ from itertools import islice
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.fileio import read_data
-from planrunner.jsontext import read_json
-from planrunner.syntax.tree import Json, Node, to_json
-
-try:
-    import jsonschema_rs
-
-    _Validator: Any = jsonschema_rs.Draft7Validator
-except ImportError:  # a platform without wheels
-    _Validator = None
+from planrunner.plan.sections import sections_with
+from planrunner.plan.validation import faults
+from planrunner.plan.validation import read_schema as read_schema
+from planrunner.plan.wording import unknown_key
+from planrunner.syntax.tree import Json, Mapping, Node, Scalar, to_json
 
 _PLAN = "plan.schema.json"
 
@@ -36,13 +31,6 @@ def published() -> dict[str, Any]:
     return read_schema(_PLAN)
 
 
-@lru_cache(maxsize=8)
-def read_schema(file: str) -> dict[str, Any]:
-    """A published schema as data."""
-    schema: dict[str, Any] = read_json(read_data("schemas", file))
-    return schema
-
-
 def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
     """Every fault of one section of a document that has a published schema; a section that the schema does not know
     may hold anything."""
@@ -50,20 +38,38 @@ def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
     return document_check(f"{file}#/properties/{section}", f"`{section}`", node) if known else []
 
 
+def unknown_section(file: str, whose: str, key: Scalar, owner: Mapping, known: tuple[str, ...]) -> Diagnostic:
+    """The finding about a section that a document with a published schema has not."""
+    under = sections_with(str(key.value), read_schema(file), read_schema)
+    return unknown_key(whose, key, known, owner, tuple(name for name in under if name in known))
+
+
 def document_check(address: str, name: str, node: Node) -> list[Diagnostic]:
     """Every fault of a document against a published schema or a part of it (``run.schema.json#/definitions/run``);
     ``name`` is what messages call the document."""
     unsound = None
-    if _Validator is not None:
+    if _is_large(node) and (validator := _quick(address)) is not None:
         try:
-            unsound = _unsound(_quick(address), to_json(node))
+            unsound = _unsound(validator, to_json(node))
         except ValueError:  # data that it does not read, such as half of a surrogate pair
             pass
-    if unsound == []:
-        return []
-    from planrunner.plan.validation import faults  # with jsonschema, which no sound plan needs
+    return [] if unsound == [] else faults(address, name, node, unsound)
 
-    return faults(address, name, node, unsound)
+
+SMALL = 1_000
+"""Nodes of a tree that ``validation`` looks at alone."""
+
+
+def _is_large(node: Node) -> bool:
+    waiting = [node]
+    for count, each in enumerate(waiting):
+        if count == SMALL:
+            return True
+        if isinstance(each, Mapping):
+            waiting += [value for _, value in each.entries]
+        elif not isinstance(each, Scalar):
+            waiting += each.items
+    return False
 
 
 _MOST = 1_001
@@ -96,7 +102,13 @@ def _unsound(validator: Any, data: Any) -> list[Iterable[str | int]]:
 
 @lru_cache(maxsize=32)
 def _quick(address: str) -> Any:
+    """The validator of a part of a schema; None on a platform without wheels."""
+    try:
+        from jsonschema_rs import Draft7Validator  # 25 ms with the schema, which few plans are large enough for
+    except ImportError:
+        return None
+
     def retrieve(uri: str) -> Json:
         return read_schema(uri.rpartition("/")[2])
 
-    return _Validator({"$ref": address}, retriever=retrieve)
+    return Draft7Validator({"$ref": address}, retriever=retrieve)

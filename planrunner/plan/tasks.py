@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.agents import CHECK, UNNAMED
 from planrunner.plan.model import Agent, Plan, Task
+from planrunner.records import Struct
 
 Json = Any
 
@@ -29,7 +30,7 @@ def inside(task: Task) -> tuple[Task, ...]:
 
 def is_container(task: Task) -> bool:
     """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
-    return bool(holds(task._replace(fanout=None)))
+    return bool(holds(task if task.fanout is None else task._replace(fanout=None)))
 
 
 def inner(task: Task) -> tuple[Task, ...]:
@@ -114,7 +115,7 @@ def meant_by(family: Task, name: str) -> bool:
     return name.startswith(family.id[:-1]) and (size(family) is None or makes(family, name))
 
 
-class DeclaredSecret(NamedTuple):
+class DeclaredSecret(Struct):
     """A credential that a task declares; ``variable`` is empty where it has the usual one, ``way`` is env, file or
     fd."""
 

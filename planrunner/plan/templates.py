@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 
 from planrunner.plan.expressions.evaluate import Evaluation, evaluated, holds, named
 from planrunner.plan.expressions.parse import parse
@@ -25,12 +25,14 @@ from planrunner.plan.expressions.values import (
     plain,
     text_of,
 )
+from planrunner.plan.templated import is_template
+from planrunner.records import Struct
 
 Json = Any
 Tree = Any
 
 
-class Placeholder(NamedTuple):
+class Placeholder(Struct):
     """``{{ body }}`` with its offsets; ``closed`` is false where the closing braces are missing."""
 
     start: int
@@ -85,7 +87,7 @@ _LITERAL = "for two braces as text write `{{ '{{' }}`, or put the part between `
 _DEEPEST = 50
 
 
-class Code(NamedTuple):
+class Code(Struct):
     """An expression in a text; offsets in ``tree`` count from ``start``. ``text`` is what was parsed."""
 
     start: int
@@ -94,19 +96,19 @@ class Code(NamedTuple):
     text: str = ""
 
 
-class Value(NamedTuple):
+class Value(Struct):
     """``{{ … }}``."""
 
     code: Code
 
 
-class Branches(NamedTuple):
+class Branches(Struct):
     """``{% if … %}``: conditions with what is under them; the last may have none (``else``)."""
 
     found: list[tuple[Code | None, list[Node]]]
 
 
-class Loop(NamedTuple):
+class Loop(Struct):
     """``{% for names in … if … %}``; ``otherwise`` replaces a loop without turns. The tree is that of a
     comprehension."""
 
@@ -119,7 +121,7 @@ Node = Any
 """Text (a str), Value, Branches or Loop."""
 
 
-class Parsed(NamedTuple):
+class Parsed(Struct):
     nodes: tuple[Node, ...]
     problems: tuple[Problem, ...]
 
@@ -316,29 +318,6 @@ MOST_TURNS = 100_000
 """Turns of all loops of one text together."""
 MOST_STEPS = 1_000_000
 """Operations of all expressions of one text together."""
-
-
-def is_template(value: object) -> TypeGuard[str]:
-    """Whether a value is text in which anything is to be rendered."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def templates(value: object) -> Iterator[str]:
-    """The texts with templates inside data, in its order."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if is_template(item):
-            yield item
-        elif isinstance(item, dict):
-            stack.extend(reversed(item.values()))
-        elif isinstance(item, (list, tuple)):
-            stack.extend(reversed(item))
-
-
-def holds_template(value: object) -> bool:
-    """Whether there is a template anywhere in data."""
-    return any(True for _ in templates(value))
 
 
 def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, int]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.expressions.quantities import meant_quantity
+from planrunner.plan.keys import PLAN, TASK
 from planrunner.plan.nearest import meant, nearest
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -15,40 +16,11 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 _SHOWN = 8
 """More accepted values than this are not listed."""
 
-_MEANT = {
-    other: ours
-    for ours, others in {
-        "run": "script cmd exec shell_command cmds",
-        "needs": "deps requires after depends dependencies prerequisites upstream",
-        "params": "vars variables parameters",
-        "finally": "cleanup handlerOn always post",
-        "max_parallel": "concurrency max-parallel parallelism max_active_steps maxActiveSteps parallel",
-        "retry": "retries retry_count max_retries",
-        "cwd": "working_directory workdir work_dir workingDir workingDirectory dir directory chdir working-directory",
-        "env": "environment envs",
-        "timeout": "timeout-minutes timeout_minutes timeoutSec timeout_seconds",
-        "allow_failure": "continueOn continue_on continueOnError ignore_errors ignore_error ignore_failure",
-        "matrix": "strategy",
-        "foreach": "with_items for_each forEach",
-        "when": "unless only_if condition",
-        "tasks": "jobs stages targets",
-        "loop": "repeat repeat_policy",
-        "uses": "action plugin capability",
-        "with": "arguments args",
-        "artifacts": "produces generates",
-        "expect": "outcome",
-        "labels": "tags tag",
-        "rollback": "undo",
-        "subplan": "children plan tasks call",
-        "title": "name goal",
-    }.items()
-    for other in others.split()
-}
+_MEANT = {other: row.name for row in (*PLAN.keys, *TASK.keys) for other in row.meant.replace("~", "").split()}
 """What other tools call the keys of a plan."""
 
 _OTHERWISE = frozenset(
-    "timeout-minutes timeout_minutes timeoutSec timeout_seconds strategy continueOn continue_on jobs stages targets "
-    "repeat repeat_policy unless handlerOn".split()
+    [other[1:] for row in (*PLAN.keys, *TASK.keys) for other in row.meant.split() if other.startswith("~")]
 )
 """Those whose value means something else there, so that a new name alone does not mend them."""
 
@@ -70,12 +42,6 @@ _MEANT_WORDS = {
 }
 """What other tools call the values."""
 
-_LIFTED = dict.fromkeys(
-    ("optional", "degraded"),
-    "a budget that runs out stops the run, or asks people: `on_exhausted: gate`; `when` says when a task is left out",
-)
-"""Keys that tasks had once, with what is written instead."""
-
 _COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
 _SHAPES = {
     "`foreach`": "a list or an expression that gives one, such as `[a, b]` or `range(5)`",
@@ -89,6 +55,7 @@ _SHAPES = {
     "an item of `expect`": _COLON,
     "an item of `checks`": _COLON,
     "an item of `done`": _COLON,
+    "`gate`": "the question stands beside it, and so do who may decide and what they see: `gate: approval`, `ask: …`",
     "`schema`": "a mapping from names to types, such as `{summary: string}`",
     "`backoff`": "wait between attempts: `delay: 200ms`",
     "a value of `models`": "a model is a mapping: `{provider: openai, model: NAME}`",
@@ -153,8 +120,6 @@ def unknown_key(
     """``under`` are the keys of ``known`` whose mappings have the key; ``takes`` says whether a key of ``known`` may
     have its value."""
     name = str(key.value)
-    if title == "a task" and name in _LIFTED:
-        return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
     near = meant_key(name, known, owner)
     fits = near is not None and takes(near)
     section = under[0] if len(under) == 1 else ""
@@ -243,8 +208,8 @@ def twice(name: str, node: Node) -> Diagnostic:
     return Diagnostic("PLAN006", f"{name} has an item twice", _head(node))
 
 
-def too_many(title: str, node: Node, most: int) -> Diagnostic:
-    return Diagnostic("PLAN006", f"{title} has at most {most} key{'' if most == 1 else 's'}", _head(node))
+def too_many(title: str, node: Node, most: int, what: str) -> Diagnostic:
+    return Diagnostic("PLAN006", f"{title} has at most {most} {what}{'' if most == 1 else 's'}", _head(node))
 
 
 def makes_a_gate(what: str, place: Span, action: str, label: Span) -> Diagnostic:

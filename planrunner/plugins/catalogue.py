@@ -8,7 +8,7 @@ import re
 import types
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, is_typeddict
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.contract import BESIDE, Declaration, Doc, declaration_of
@@ -18,9 +18,10 @@ from planrunner.capabilities.soundness import EFFECTS, misdescribed
 from planrunner.plan.model import Capability
 from planrunner.plugins.reports import Problems, one_line
 from planrunner.process import plugin_code
+from planrunner.records import Struct
 
 
-class Known(NamedTuple):
+class Known(Struct):
     """A registered capability: its function, or where to import it from, and its description once it was needed."""
 
     target: Callable[..., Any] | str

@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from planrunner.plugins.reports import fault_of
+from planrunner.records import Struct, astuple
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Entry
@@ -28,7 +29,7 @@ PATIENCE = 1.0
 """Seconds that observers together have at the end of a run for what still waits."""
 
 
-class Observer(NamedTuple):
+class Observer(Struct):
     """A hook of a plugin: its function takes the named arguments (a subset of ``run_id`` and ``entry``)."""
 
     plugin: str
@@ -124,6 +125,8 @@ def copied(value: Any) -> Any:
         return {name: copied(item) for name, item in value.items()}
     if isinstance(value, list):
         return [copied(item) for item in value]
+    if isinstance(value, Struct):
+        return type(value)(*map(copied, astuple(value)))
     if isinstance(value, tuple):
         return tuple.__new__(type(value), map(copied, value))
     if isinstance(value, (set, frozenset)):

@@ -8,24 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.builtin import description_of
-from planrunner.capabilities.faults import interrupts
-from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.fileio import read_regular
 from planrunner.journal.workspace import find_project
+from planrunner.later import Later
 from planrunner.plan.model import Capability
 from planrunner.plugins import SUPPORTED
-from planrunner.plugins.catalogue import Catalogue, Known
-from planrunner.plugins.observers import Observers
-from planrunner.plugins.reports import Loading, one_line
-from planrunner.plugins.rules import rules_of
 from planrunner.plugins.sources import CAPABILITIES, PLUGINS, Installed, ProjectFile, installed, load, project_files
 from planrunner.process import is_own_process, keep_streams, plugin_code, plugins_disabled
 
 if TYPE_CHECKING:
+    from planrunner.capabilities.faults import interrupts
+    from planrunner.diagnostics import Diagnostic, Rule
     from planrunner.plan.rules.view import PlanView
+    from planrunner.plugins.catalogue import Catalogue, Known
     from planrunner.plugins.hooks import Hooks
+    from planrunner.plugins.observers import Observers
+    from planrunner.plugins.reports import Loading, one_line
+    from planrunner.plugins.rules import rules_of
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
+else:
+    Hooks = Later("planrunner.plugins.hooks:Hooks")
+    interrupts = Later("planrunner.capabilities.faults:interrupts")
+    Catalogue = Later("planrunner.plugins.catalogue:Catalogue")
+    Observers = Later("planrunner.plugins.observers:Observers")
+    Loading = Later("planrunner.plugins.reports:Loading")
+    one_line = Later("planrunner.plugins.reports:one_line")
+    rules_of = Later("planrunner.plugins.rules:rules_of")
 
 _REGISTER = "planrunner_register_capabilities"
 
@@ -188,8 +197,6 @@ class Registry(_Mapping):
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
         if self._hooks is None:
-            from planrunner.plugins.hooks import Hooks
-
             self._hooks = Hooks(self._catalogue.problems)
             self._hooks.add(builtin, "planrunner")
         return self._hooks

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.escapes import harmless
 from planrunner.fileio import replace_file
+from planrunner.records import Struct
 from planrunner.safety import trust
 from planrunner.safety.project import read_data
 
@@ -139,7 +140,7 @@ HOOKS = (
 """The hooks of `hookspecs.py`, whose import costs more than reading a file."""
 
 
-class Offered(NamedTuple):
+class Offered(Struct):
     """A capability that the text declares: its name, effect class, other options as written, and the signature."""
 
     name: str
@@ -149,7 +150,7 @@ class Offered(NamedTuple):
     line: int
 
 
-class Scan(NamedTuple):
+class Scan(Struct):
     """What importing a text would register: capabilities and hooks; what it imports; ``problem`` where it cannot be
     read at all."""
 
@@ -213,7 +214,7 @@ LIMIT = 1 << 20
 """Bytes a plugin of one file may have."""
 
 
-class ProjectFile(NamedTuple):
+class ProjectFile(Struct):
     """A file that may be a plugin: ``name`` is its path from the project, ``text`` what was read and nothing else will
     be executed, ``problem`` why it could not be read."""
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
@@ -21,10 +21,11 @@ from planrunner.plan.names import ENDINGS, plans_named
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
+from planrunner.records import Struct
 from planrunner.safety.settings import joined, overlaid, unknown_profile
 from planrunner.safety.timetables import cron_fault, zone_fault
 from planrunner.source import Span
-from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
+from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, entries, to_json
 from planrunner.syntax.yaml_errors import other_digits
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _NEAR = 1_000
 Names = dict[str, None]
 
 
-class Piece(NamedTuple):
+class Piece(Struct):
     """A section as one file has it."""
 
     part: Part
@@ -96,16 +97,6 @@ def _keys(node: Node) -> Iterator[Scalar]:
         name = item.get("id") if isinstance(item, Mapping) else None
         if isinstance(name, Scalar):
             yield name
-
-
-def entries(node: Node | None) -> Iterator[tuple[str, Node]]:
-    """The entries of a section by name, whether it is a mapping or a list of entries with an ``id``."""
-    if isinstance(node, Mapping):
-        yield from ((str(key.value), value) for key, value in node.entries)
-    for item in node.items if isinstance(node, Sequence) else ():
-        name = item.get("id") if isinstance(item, Mapping) else None
-        if isinstance(name, Scalar):
-            yield str(name.value), item
 
 
 def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:

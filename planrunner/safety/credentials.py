@@ -11,14 +11,16 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.errors import PlanrunnerError
 from planrunner.extras import needed
 from planrunner.plan.expressions.quantities import amount, parse_duration
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.redaction import SHORTEST
 from planrunner.safety.assignments import assignments
+from planrunner.safety.project import CREDENTIALS as SECTION
 from planrunner.safety.project import FILE, read_data, read_located
 from planrunner.safety.settings import Part, id_of
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -26,13 +28,11 @@ from planrunner.syntax.tree import Node, Scalar, to_json
 
 Json = Any
 
-SECTION = "provider_credentials"
-
 TIMEOUT = 30.0
 """Seconds for a command that prints a secret, where its entry says nothing."""
 
 
-class Credential(NamedTuple):
+class Credential(Struct):
     """One entry: ``source`` is env, file, command or keyring, and what belongs to the others is empty. ``timeout`` is
     in seconds, ``directory`` that of the project, from which paths are meant."""
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
+from planrunner.escapes import masked
 from planrunner.jsontext import stable_json
-from planrunner.redaction import masked, names_secret
-from planrunner.safety.settings import Settings
+from planrunner.redaction import names_secret
+from planrunner.safety.content import Settings
 from planrunner.syntax.tree import to_json
 
 Json = Any

@@ -7,50 +7,42 @@ include other files and hold profiles, and a user has a file for every project: 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner import caller
-from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, SettingsInvalid, UsageError
 from planrunner.jsontext import stable_json
-from planrunner.plan import compiled
-from planrunner.plan.model import Budgets, Plan
-from planrunner.plan.rights import Level
-from planrunner.plan.sections import PROJECT, sections_with
-from planrunner.plan.taint.traits import STEERING
-from planrunner.plan.wording import unknown_key
-from planrunner.safety import settings
-from planrunner.safety.assignments import assignments
-from planrunner.safety.settings import (
-    Part,
-    Said,
-    Settings,
-    credential_faults,
-    effective,
-    included_names,
-    located,
-    read_regular,
-    with_included,
-)
-from planrunner.source import Source
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
+from planrunner.later import Later, load
+from planrunner.records import Struct
+from planrunner.safety.content import USER_SECTIONS, Said, Settings, read_regular, user_content, user_file
+
+if TYPE_CHECKING:
+    from planrunner.diagnostics import Diagnostic
+    from planrunner.plan.rights import Level
+    from planrunner.safety.assignments import assignments
+    from planrunner.safety.settings import Part, effective, faults, included_names, limits, located, with_included
+    from planrunner.source import Source
+    from planrunner.syntax.tree import Node, to_json
+else:
+    Level = Later("planrunner.plan.rights:Level")
+    assignments = Later("planrunner.safety.assignments:assignments")
+    Part = Later("planrunner.safety.settings:Part")
+    effective = Later("planrunner.safety.settings:effective")
+    faults = Later("planrunner.safety.settings:faults")
+    included_names = Later("planrunner.safety.settings:included_names")
+    limits = Later("planrunner.safety.settings:limits")
+    located = Later("planrunner.safety.settings:located")
+    with_included = Later("planrunner.safety.settings:with_included")
+    to_json = Later("planrunner.syntax.tree:to_json")
+
 
 Json = Any
 
-Read = tuple[tuple[object, ...], list[Part], Part | None]
-
 FILE = "planrunner.yaml"
-
-SECTIONS = (
-    *("people", "policy", "network", "models", "research", "sql", "dask", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
-    *("profiles", "cli_profiles"),
-    *("triggers", "telemetry", "notify"),
-    *("include", "profile", "env_file", "mcp"),
-)
-"""What the file may hold."""
+CREDENTIALS = "provider_credentials"
+"""The section for secrets."""
 
 _LINKED = frozenset(
     {"include", "profile", "profiles", "cli_profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"}
@@ -59,7 +51,7 @@ _LINKED = frozenset(
 """Sections that name what stands elsewhere, or that say more than this version does."""
 
 
-class Checked(NamedTuple):
+class Checked(Struct):
     """One file of the settings as text, as a tree (None where it is empty or does not parse), and what is wrong with
     it."""
 
@@ -125,13 +117,13 @@ def _sound(directory: str) -> tuple[list[Part], Part | None]:
     return parts, user
 
 
-_latest: list[Read] = []
+_latest: list[tuple[tuple[object, ...], list[Part], Part | None]] = []
 """What was read last, by all of its bytes: a run asks for its settings many times, and they rarely change."""
 
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    key = (directory, caller.workspace().profile, _content(directory), settings.user_file(), settings.user_content())
+    key = (directory, caller.workspace().profile, _content(directory), user_file(), user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
         return latest[1:]
@@ -139,7 +131,7 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
     parts, user = _read(directory, content, wanted), None
     if users is not None:
         user = Part(users, path, path)
-        user.findings += _faults(user.tree, settings.USER_SECTIONS, "a user's file")
+        user.findings += faults(user.tree, USER_SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
     if parts and (linked or wanted):
         from planrunner.safety.consistency import check
@@ -169,7 +161,7 @@ def _read(directory: str, content: bytes | None, wanted: str | None) -> list[Par
     root = Part(content, FILE, os.path.join(directory, FILE))
     parts = with_included(root, directory) if "include" in _keys(root) else [root]
     for part in parts:
-        part.findings += _faults(part.tree)
+        part.findings += faults(part.tree)
     return parts
 
 
@@ -191,58 +183,12 @@ def _data(tree: Node | None) -> dict[str, Json]:
     return sections if isinstance(sections, dict) else {}
 
 
-def _faults(
-    tree: Node | None, sections: tuple[str, ...] = SECTIONS, whose: str = "a project's file"
-) -> Iterator[Diagnostic]:
-    def is_role(node: Node) -> bool:
-        return isinstance(node, Scalar) and isinstance(node.value, str) and bool(node.value)
-
-    def fault(message: str, node: Node) -> Diagnostic:
-        return Diagnostic("PLAN005", message, node.span)
-
-    if tree is None or (isinstance(tree, Scalar) and tree.value is None):
-        return  # nothing but comments
-    if not isinstance(tree, Mapping):
-        yield fault(f"{whose} holds sections, such as {sections[0]}: …, not {_kind(tree)}", tree)
-        return
-    yield from _held_against_schema(tree, sections, whose)
-    if (credentials := tree.get("provider_credentials")) is not None:
-        yield from credential_faults(credentials)
-    people = tree.get("people")
-    if people is None:
-        return
-    if not isinstance(people, Mapping):
-        yield fault(
-            f"`people` takes a mapping from names to roles, such as ana: [release], not {_kind(people)}", people
-        )
-        return
-    for name, roles in people.entries:
-        wrong = [item for item in roles.items if not is_role(item)] if isinstance(roles, Sequence) else [roles]
-        if isinstance(roles, Sequence) or not is_role(roles):
-            yield from (fault(f"`{name.value}` takes a list of roles, such as [release]", node) for node in wrong)
-
-
-def _held_against_schema(tree: Mapping, sections: tuple[str, ...], whose: str) -> Iterator[Diagnostic]:
-    from planrunner.plan.schema import read_schema, section_check
-
-    for key, value in tree.entries:
-        if key.value not in sections:
-            under = sections_with(str(key.value), read_schema(PROJECT), read_schema)
-            yield unknown_key(whose, key, sections, tree, tuple(name for name in under if name in sections))
-        if key.value in SECTIONS and key.value != "people":  # of those we know better words
-            yield from section_check(PROJECT, str(key.value), value)
-
-
-def _kind(node: Node) -> str:
-    return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "one value"
-
-
 _ASIDE = ("scheduler", "triggers", "telemetry", "notify", "artifacts", "profiles", "cli_profiles", "include")
 """Sections that bind no run: when and how many run, who is told, what is kept. Of profiles only the one that holds
 counts; what an included file says stands under its sections."""
 
 
-class Project(NamedTuple):
+class Project(Struct):
     """``people`` gives the roles of each person, None where the project lists no people; ``digest`` stands for
     everything in its files and its profile that binds its runs, empty where they say nothing of it. The user's own file
     is not part of it: two people who decide the same gate must see the same."""
@@ -251,7 +197,7 @@ class Project(NamedTuple):
     digest: str = ""
 
 
-class Roles(NamedTuple):
+class Roles(Struct):
     """The roles of a person: those that the project lists (``listed``), or, only where it lists no people, those that
     the person comes with (``claimed``)."""
 
@@ -293,9 +239,9 @@ def policy_records(directory: str) -> list[dict[str, Json]]:
     the gates for labels as a compiled plan. Raises as ``read_data`` does."""
     records = []
     for said in read_settings(directory).levels:
-        limits = _limits(said.tree)
+        caps = limits(said.tree)
         record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
-        records.append(record if limits is None else {**record, "limits": limits})
+        records.append(record if caps is None else {**record, "limits": caps})
     return records
 
 
@@ -338,21 +284,9 @@ def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:
     return tuple(Level(record["name"], record["policy"], record.get("file", "")) for record in records)
 
 
-def _limits(node: Node) -> str | None:
-    from planrunner.plan.lower.declarations import budgets, gated
-    from planrunner.plan.lower.values import Lowering
-
-    low = Lowering([])
-    caps = node.get("budgets") if isinstance(node, Mapping) else None
-    most = Budgets() if caps is None else budgets(low, caps, Budgets())
-    demanded = gated(low, node)
-    if not demanded and most == Budgets():
-        return None
-    return compiled.dump(Plan("policy", budgets=most, gated=demanded))
-
-
 LARGEST = 1 << 20
 _KEPT = frozenset({"HOME", "USER", "LOGNAME"})
+_STEERING = "planrunner.plan.taint.traits:STEERING"
 _FAMILIES = ("PLANRUNNER_", "XDG_")
 
 
@@ -374,7 +308,7 @@ def variables_of(directory: str, name: str) -> dict[str, str]:
         if not variable.isidentifier() or not variable.isascii() or value is None:
             open_ = "" if variable or "=" not in text else ": a quote is not closed, or text follows it"
             raise UsageError(f"{name}, line {line}: expected NAME=value{open_}")
-        if STEERING.fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
+        if load(_STEERING).fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
             message = f"{name}, line {line}: no environment file sets `{variable}`, by which programs are found or run"
             raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
         variables[variable] = value

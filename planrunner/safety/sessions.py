@@ -11,16 +11,16 @@ import os
 import secrets
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from planrunner.fileio import stamp_of
+from planrunner.records import Struct
 from planrunner.safety.tokens import changing, read_rows, token_folder
 
 MOST = 1000
 """Sessions at once; of more the oldest end."""
 
 
-class Session(NamedTuple):
+class Session(Struct):
     """A person who signed in. ``key`` is the digest of the value of the cookie, ``until`` seconds since 1970."""
 
     key: str

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Row
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic, Label, arrange
 from planrunner.errors import UsageError
-from planrunner.frozen import EMPTY
+from planrunner.plan import compiled
+from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.nearest import nearest
-from planrunner.source import Source
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.plan.schema import section_check, unknown_section
+from planrunner.plan.sections import PROJECT
+from planrunner.records import Struct
+from planrunner.safety.content import READ, SECTIONS, Said, Settings, content_of
+from planrunner.source import MAX_TEXT, Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 Json = Any
@@ -28,36 +31,7 @@ MOST = 32
 """Files that a project's settings may have."""
 DEEPEST = 4
 """Files that include each other in turn, the project's own counted."""
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Said(NamedTuple):
-    """One level of policy as the settings say it: ``name`` is ``planrunner.yaml``, the path of the user's file, or
-    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` are the same, as JSON and as nodes;
-    ``pieces`` are what each file says of it."""
-
-    name: str
-    file: str
-    data: Json
-    tree: Node
-    pieces: tuple[tuple[Part, Mapping], ...] = ()
-
-    def place(self, section: str) -> tuple[Part, Mapping]:
-        """The file that says something of a section such as ``network``, else the first, and what it says."""
-        return next((piece for piece in self.pieces if piece[1].key(section)), self.pieces[0])
-
-
-class Settings(NamedTuple):
-    """The settings that hold. ``data`` has the sections, the user's beneath those of the project and the chosen profile
-    over both; ``own`` those of the project and its profile alone. ``levels`` are the policies that hold at the same
-    time: none widens another; ``parts`` the files that all this was read from."""
-
-    data: dict[str, Json] = EMPTY
-    own: dict[str, Json] = EMPTY
-    profile: str = ""
-    levels: tuple[Said, ...] = ()
-    parts: tuple[Part, ...] = ()
 
 
 class Part:
@@ -100,22 +74,6 @@ class Part:
 
 def _says_nothing(text: str) -> bool:
     return all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
-
-
-def read_regular(path: str) -> bytes:
-    """The content of a regular file, no more than a file of settings may have and one byte. Raises OSError; a pipe or a
-    device, which may never end, is one."""
-    return _content(os.open(path, _READ))
-
-
-def _content(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=True) as file:
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(kind):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read(MAX_TEXT + 1)
 
 
 def with_included(root: Part, directory: str) -> list[Part]:
@@ -176,7 +134,7 @@ class _Including:
     def _read(self, name: str) -> tuple[Part | None, str]:
         path = os.path.join(self._directory, name)
         try:
-            content = _content(_opened(self._directory, name.split("/")))
+            content = content_of(_opened(self._directory, name.split("/")))
         except OSError as error:
             pattern = "; `include` takes the names of files, not patterns" if _SIGNS.intersection(name) else ""
             return None, f"`{name}` cannot be included: {_words(error)}{pattern}"
@@ -211,7 +169,7 @@ def _opened(directory: str, steps: list[str]) -> int:
             below = os.open(step, _FOLDER, dir_fd=at)
             os.close(at)
             at = below
-        return os.open(steps[-1], _READ | os.O_NOFOLLOW, dir_fd=at)
+        return os.open(steps[-1], READ | os.O_NOFOLLOW, dir_fd=at)
     finally:
         os.close(at)
 
@@ -222,32 +180,6 @@ def _words(error: OSError) -> str:
     if error.errno == errno.ENOTDIR:
         return "a folder on the way is a link or no folder"
     return "there is no such file" if error.errno == errno.ENOENT else error.strerror or str(error)
-
-
-USER_SECTIONS = ("policy", "network", "models", "memory", "provider_credentials")
-"""What may stand there: what belongs to a person or a machine, not to one project."""
-
-
-def user_file() -> str:
-    """Its path, ``~/.config/planrunner/config.yaml`` where the variable is not set; empty without a home."""
-    root = os.environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(root):  # the rule of these folders: a relative one is not heeded
-        home = os.path.expanduser("~")
-        root = os.path.join(home, ".config") if os.path.isabs(home) else ""
-    return os.path.join(root, "planrunner", "config.yaml") if root else ""
-
-
-def user_content() -> bytes | None:
-    """Its content; None without a file. Raises UsageError where it cannot be read, or is writable by everyone."""
-    path = user_file()
-    if not path or not os.path.lexists(path):
-        return None
-    try:
-        if os.stat(path).st_mode & stat.S_IWOTH:
-            raise UsageError(f"anybody may write `{path}`", f"take that right away: `chmod o-w {path}`")
-        return read_regular(path)
-    except OSError as error:
-        raise UsageError(f"`{path}` cannot be read: {error.strerror or error}") from None
 
 
 def joined(first: Json, second: Json) -> Json:
@@ -313,7 +245,7 @@ APART = ("include", "profile", "profiles")
 """Sections that say which others hold, and hold nothing themselves."""
 
 
-class Located(NamedTuple):
+class Located(Struct):
     """A value of the settings and where it stands, such as ``config/models.yaml:3:5``."""
 
     value: Json
@@ -448,7 +380,66 @@ def unknown_profile(name: str, where: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"`{where}` has no profile `{name}`", hint)
 
 
-def credential_faults(entries: Node) -> Iterator[Diagnostic]:
+def limits(node: Node) -> str | None:
+    """The budgets and the gates for labels of a level of policy as a compiled plan; None for none."""
+    from planrunner.plan.lower.declarations import budgets, gated
+    from planrunner.plan.lower.values import Lowering
+
+    low = Lowering([])
+    caps = node.get("budgets") if isinstance(node, Mapping) else None
+    most = Budgets() if caps is None else budgets(low, caps, Budgets())
+    demanded = gated(low, node)
+    if not demanded and most == Budgets():
+        return None
+    return compiled.dump(Plan("policy", budgets=most, gated=demanded))
+
+
+def faults(
+    tree: Node | None, sections: tuple[str, ...] = SECTIONS, whose: str = "a project's file"
+) -> Iterator[Diagnostic]:
+    """What is wrong with the sections of a file."""
+
+    def is_role(node: Node) -> bool:
+        return isinstance(node, Scalar) and isinstance(node.value, str) and bool(node.value)
+
+    def fault(message: str, node: Node) -> Diagnostic:
+        return Diagnostic("PLAN005", message, node.span)
+
+    if tree is None or (isinstance(tree, Scalar) and tree.value is None):
+        return  # nothing but comments
+    if not isinstance(tree, Mapping):
+        yield fault(f"{whose} holds sections, such as {sections[0]}: …, not {_kind(tree)}", tree)
+        return
+    yield from _held_against_schema(tree, sections, whose)
+    if (credentials := tree.get("provider_credentials")) is not None:
+        yield from _credential_faults(credentials)
+    people = tree.get("people")
+    if people is None:
+        return
+    if not isinstance(people, Mapping):
+        yield fault(
+            f"`people` takes a mapping from names to roles, such as ana: [release], not {_kind(people)}", people
+        )
+        return
+    for name, roles in people.entries:
+        wrong = [item for item in roles.items if not is_role(item)] if isinstance(roles, Sequence) else [roles]
+        if isinstance(roles, Sequence) or not is_role(roles):
+            yield from (fault(f"`{name.value}` takes a list of roles, such as [release]", node) for node in wrong)
+
+
+def _held_against_schema(tree: Mapping, sections: tuple[str, ...], whose: str) -> Iterator[Diagnostic]:
+    for key, value in tree.entries:
+        if key.value not in sections:
+            yield unknown_section(PROJECT, whose, key, tree, sections)
+        if key.value in SECTIONS and key.value != "people":  # of those we know better words
+            yield from section_check(PROJECT, str(key.value), value)
+
+
+def _kind(node: Node) -> str:
+    return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "one value"
+
+
+def _credential_faults(entries: Node) -> Iterator[Diagnostic]:
     """Two entries of one id."""
     seen: dict[str, Scalar] = {}
     for entry in entries.items if isinstance(entries, Sequence) else ():

@@ -16,23 +16,24 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.fileio import replace_file, stamp_of
+from planrunner.records import Struct
 
 Scope = Literal["read", "run", "decide", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``read`` looks, ``run`` starts and steers runs and writes plans, ``decide`` answers gates, ``admin`` changes what the
 service itself does; each but ``read`` includes ``read``, and ``admin`` all."""
 
-Row = TypeVar("Row", bound=NamedTuple)
+Row = TypeVar("Row", bound=Struct)
 
 _MARK = "planrunner"
 _MOST = 1 << 20
 
 
-class Token(NamedTuple):
+class Token(Struct):
     """A token as the file has it. ``id`` names it, ``name`` is who acts with it; ``projects`` are names of projects of
     the service, empty for all. Times are seconds since 1970; without ``expires`` it holds until it is revoked.
     ``digest`` is the SHA-256 of the secret."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.records import Struct
 from planrunner.safety.project import read_data
 
 Json = Any
@@ -16,7 +17,7 @@ Overlap = Literal["queue", "skip", "cancel"]
 SECTION = "triggers"
 
 
-class Webhook(NamedTuple):
+class Webhook(Struct):
     """``secret`` names a credential of the project; ``scheme`` says how requests are signed; ``window`` are the seconds
     that a signature is good for; ``params`` gives parameters of the plan their place in the JSON body."""
 
@@ -26,7 +27,7 @@ class Webhook(NamedTuple):
     params: tuple[tuple[str, str], ...] = ()
 
 
-class Trigger(NamedTuple):
+class Trigger(Struct):
     """One entry. ``plan`` is its name, or its path below the project. ``cron`` is a time table of five fields in
     ``timezone``; ``missed`` says what happens to times at which nothing could start; ``overlap``, what happens while an
     earlier run of the trigger is not over. ``watch`` are patterns of files that have to stand still for ``settle``

@@ -14,17 +14,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 from planrunner.fileio import read_regular, replace_file
-from planrunner.safety.project import FILE, read_data, settings_files
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.later import Later
+from planrunner.records import Struct, astuple, fields
+from planrunner.safety.project import FILE, read_data
+from planrunner.source import MAX_TEXT
+
+if TYPE_CHECKING:
+    from planrunner.safety.project import settings_files
+else:
+    settings_files = Later("planrunner.safety.project:settings_files")
+
 
 Json = Any
 TrustState = Literal["trusted", "changed", "untrusted"]
@@ -40,7 +47,7 @@ _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-
 """How the names of the records of a kind begin."""
 
 
-class Record(NamedTuple):
+class Record(Struct):
     """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970). Of a mark
     ``why`` says in words where the text came from, and ``before`` is the digest of what the file held before, empty for
     a new one."""
@@ -55,7 +62,7 @@ class Record(NamedTuple):
     """The digests of the texts that the file was marked for before."""
 
 
-class Note(NamedTuple):
+class Note(Struct):
     """What a process may write plans into meanwhile, the digests of those that were there, and why that matters."""
 
     pid: int
@@ -104,7 +111,7 @@ def records(kind: Kind) -> list[Record]:
     places = [name for name in names if name.endswith(".json") and _kind_of(name) == kind]
     stored = [_read(os.path.join(trust_folder(), name)) for name in places]
     sound = [each for each in stored if each is not None]
-    return sorted(each for each in sound if os.path.basename(_place(each.path, kind)) in places)
+    return sorted((each for each in sound if os.path.basename(_place(each.path, kind)) in places), key=astuple)
 
 
 def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
@@ -161,7 +168,7 @@ def note(folders: list[str], before: dict[str, str], why: str) -> str:
     """Note that text from outside may be written into these folders until the note is taken back: a plan file there
     with another digest than ``before`` waits for a person, also where the process that watches is killed. The path of
     the note. Raises StorageFailed."""
-    place = os.path.join(trust_folder(), "notes", f"{secrets.token_hex(8)}.json")
+    place = os.path.join(trust_folder(), "notes", f"{os.urandom(8).hex()}.json")
     try:
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         text = json.dumps(Note(os.getpid(), folders, before, why)._asdict())
@@ -249,7 +256,7 @@ def _read(place: str) -> Record | None:
             if not _is_own(os.fstat(descriptor)) or not _is_own(os.stat(trust_folder())):
                 return None
             kept = json.load(file)
-        record = Record(**{field: kept[field] for field in Record._fields if field in kept})
+        record = Record(**{field: kept[field] for field in fields(Record) if field in kept})
         return record if record.sha256 == digest(_bytes(record.text)) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

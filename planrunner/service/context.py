@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
@@ -16,6 +16,7 @@ from planrunner.caller import Asking, Principal, Workspace, acting, asked_by, wo
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.safety.tokens import Scope
 from planrunner.service.problems import Problem
 from planrunner.views.page.render import Frame
@@ -26,7 +27,7 @@ RESERVED = frozenset({"api", "static", "hooks", "livez", "readyz", "metrics", "s
 """First parts of addresses that stand for something else."""
 
 
-class Project(NamedTuple):
+class Project(Struct):
     """A project that the service shows. ``name`` stands in addresses; ``root`` is its directory and ``state`` its state
     directory, both absolute; ``profile`` is the profile of settings that the service was started with."""
 
@@ -65,7 +66,7 @@ def _project(root: str, state: str, others: Sequence[Project]) -> Project:
     return Project(name, root, state, workspace().profile)
 
 
-class Visitor(NamedTuple):
+class Visitor(Struct):
     """Who asks. ``scopes`` are what they may do, ``projects`` where (None: in all). ``token`` is the id of the token,
     empty for the account of the process; ``form`` is what forms made for this visitor send back; ``asking`` gives the
     processes of this machine that have the connection."""

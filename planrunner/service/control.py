@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from planrunner.app.history.show import look
-from planrunner.app.people.gates import Voted, roles_of, vote
+from planrunner.app.people.gates import Voted, decide, roles_of
 from planrunner.app.queue import asking
 from planrunner.app.queue.items import Act, Item, item_object
 from planrunner.app.queue.worker import Worker
@@ -20,12 +20,13 @@ from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rollback import RollbackRequest
 from planrunner.errors import DENIED, MISMATCH, NO_PLAN, NotFound, RecordMismatch, RunHeld, UsageError
-from planrunner.frozen import EMPTY
+from planrunner.machine.questions import find, questions
+from planrunner.machine.requests import Vote
+from planrunner.records import Struct
 from planrunner.safety.project import FILE
 from planrunner.service.context import Project, Visitor, behalf
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
-from planrunner.views.gates import waiting_budgets
 
 Json = Any
 
@@ -33,7 +34,7 @@ PATIENCE = 10.0
 """Seconds that the process of a run is given to answer."""
 
 
-class Order(NamedTuple):
+class StartRequest(Struct):
     """A run that is asked for: ``request`` with the absolute path of the plan; ``source`` is what it was asked through
     (``api``, ``page``), ``key`` what makes it once."""
 
@@ -41,20 +42,6 @@ class Order(NamedTuple):
     source: str
     priority: int = 0
     key: str = ""
-
-
-class Ballot(NamedTuple):
-    """What is said at a gate. ``verdict`` is approve or reject; ``shown`` the digest of what was looked at, or its
-    beginning; ``add`` extends a budget, by what to how much (dollars, seconds, counts)."""
-
-    verdict: str
-    shown: str = ""
-    reason: str = ""
-    choice: str = ""
-    fields: dict[str, Json] = EMPTY
-    rework: bool = False
-    add: dict[str, float] = EMPTY
-    roles: Sequence[str] = ()
 
 
 class Control:
@@ -79,7 +66,7 @@ class Control:
         """What keeps workers from working, for people."""
         return [worker.problem for worker in self._workers if worker.problem]
 
-    def start(self, visitor: Visitor, project: Project, order: Order) -> dict[str, Json]:
+    def start(self, visitor: Visitor, project: Project, order: StartRequest) -> dict[str, Json]:
         """Put a run into the queue for a visitor; the document that tells its id, ``run_id``. Raises what ``enqueue``
         raises for a run that cannot start, Problem 422 where its key came with another one."""
         decides = "decide" in visitor.scopes
@@ -143,9 +130,9 @@ class Control:
                         asking.take_up(found.run_id, source="api", state=project.state)
         return found
 
-    def decide(self, visitor: Visitor, project: Project, run: str, gate: str, ballot: Ballot) -> list[Voted]:
-        """Vote at a gate for the visitor, and let a run go on that no process acts on. Raises as ``voted``."""
-        votes = voted(visitor, project, run, gate, ballot)
+    def decide(self, visitor: Visitor, project: Project, run: str, vote: Vote) -> list[Voted]:
+        """Vote for the visitor, and let a run go on that no process acts on. Raises as ``voted``."""
+        votes = voted(visitor, project, run, vote)
         last = votes[-1].steered
         if not last.held and not last.ended:
             with behalf(visitor, project):
@@ -163,28 +150,18 @@ def steered(visitor: Visitor, project: Project, run: str, kind: str, body: dict[
     return found
 
 
-def voted(visitor: Visitor, project: Project, run: str, gate: str, ballot: Ballot) -> list[Voted]:
+def voted(visitor: Visitor, project: Project, run: str, vote: Vote) -> list[Voted]:
     """Vote at a gate for the visitor, whose name and roles are those of the token: a request cannot claim others.
 
-    Raises what ``vote`` raises, and Problem where the vote was refused: 409 for a gate that is decided or shows another
-    thing, 403 for a person who may not decide it.
+    Raises what ``decide`` raises, and Problem where the vote was refused: 409 for a gate that is decided or shows
+    another thing, 403 for a person who may not decide it.
     """
-    if ballot.roles and visitor.token:
+    if vote.roles and visitor.token:
         raise Problem(403, "roles are those of the token", "leave `roles` out")
-    body = {
-        "verdict": ballot.verdict,
-        "shown": ballot.shown,
-        "reason": ballot.reason,
-        "choice": ballot.choice,
-        "fields": ballot.fields,
-        "rework": ballot.rework,
-        "add": ballot.add,
-        "roles": [*(ballot.roles or visitor.principal.roles)],
-    }
     with behalf(visitor, project):
-        if not ballot.shown:
-            _require_budget(project, run, gate)
-        votes = vote(run, gate, {name: value for name, value in body.items() if value}, project.state)
+        if not vote.shown:
+            _require_budget(project, run, vote.gate)
+        votes = decide(run, vote._replace(roles=vote.roles or visitor.principal.roles), project.state)
     refused = next((one for one in votes if not one.steered.answer.applied), None)
     if refused is not None:
         answer = refused.steered.answer
@@ -205,9 +182,8 @@ def _lost_roles(visitor: Visitor, project: Project) -> str:
 
 def _require_budget(project: Project, run: str, gate: str) -> None:
     """Only a budget is decided by its name alone. Raises Problem for anything else."""
-    state = look(run, project.state).state
-    limits = waiting_budgets(state, time.time())
-    if not any(gate in (limit.name, *limit.tasks) for limit in limits) or gate in state.index:
+    asked = questions(look(run, project.state).state, time.time())
+    if not any(question.kind == "budget" for question in find(asked, gate)):
         raise Problem(422, "`shown` is missing: the digest of what the gate showed", "look at the gate: it has `shown`")
 
 

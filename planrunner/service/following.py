@@ -13,11 +13,11 @@ from fastapi import Depends, Request
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summary import Summary
 from planrunner.app.people.gates import roles_of
-from planrunner.app.people.questions import asked, project_questions
+from planrunner.app.people.questions import in_order, project_questions
 from planrunner.errors import PlanrunnerError
-from planrunner.machine.deciders import Deciders, barred
+from planrunner.machine.questions import SCOPES, Question, together
+from planrunner.records import Struct
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf, frame
-from planrunner.views.page.inbox import questions
 from planrunner.views.page.render import Frame
 
 Json = Any
@@ -29,7 +29,7 @@ class Followers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_state: dict[str, Follower] = {}
-        self._asked: dict[str, tuple[float, list[dict[str, Json]]]] = {}
+        self._asked: dict[str, tuple[float, list[Question]]] = {}
 
     def of(self, project: Project) -> Follower:
         """The follower of a project; all runs that there are stand in its summaries."""
@@ -40,7 +40,7 @@ class Followers:
                 found.start()
             return found
 
-    def of_project(self, project: Project, age: float) -> list[dict[str, Json]]:
+    def of_project(self, project: Project, age: float) -> list[Question]:
         """What a project itself asks people, as it was at most ``age`` seconds ago. The caller acts in it."""
         with self._lock:
             found = self._asked.get(project.root)
@@ -77,11 +77,11 @@ class Asked(NamedTuple):
     """A question of a run, or of the project without one, and whether it is for the person who looks."""
 
     run: Summary | None
-    fact: dict[str, Json]
+    question: Question
     mine: bool
 
 
-class Reader(NamedTuple):
+class Reader(Struct):
     """Who reads a page of which project, and what follows its runs and those of others."""
 
     project: Project
@@ -99,29 +99,27 @@ class Reader(NamedTuple):
         return shown._replace(waiting=sum(each.mine for each in self.asked(_FRESH)))
 
     def asked(self, age: float = 0.0) -> Iterator[Asked]:
-        """Every question of the project in the order of ``asked``; the gates of a review window are one. What the
+        """Every question of the project in the order of ``in_order``; the gates of a review window are one. What the
         project itself asks may have been looked at ``age`` seconds ago."""
         runs = self.follower.summaries.waiting()
         with self.behalf():
             of_project = self.followers.of_project(self.project, age)
-        every = asked(((run, fact) for run in runs for fact in questions(run.gates)), of_project)
-        roles = self._roles() if every else ()
-        for run, fact in every:
-            mine = "admin" in self.visitor.scopes if run is None else self._may_decide(run, fact, roles)
-            yield Asked(run, fact, mine)
+        every = in_order(((run, question) for run in runs for question in together(run.questions)), of_project)
+        roles, who = self._roles() if every else (), self.visitor.principal.name
+        for run, question in every:
+            barred = self.without_scope(question) or question.reason_not_allowed(who, roles)
+            yield Asked(run, question, not barred)
+
+    def without_scope(self, question: Question) -> str:
+        """Why the token of the reader is not for deciding a question; empty where it is."""
+        scope, who = SCOPES.get(question.kind, "decide"), self.visitor.principal.name
+        return "" if scope in self.visitor.scopes else f"{who} has no token with the scope `{scope}`"
 
     def _roles(self) -> tuple[str, ...]:
         try:
             return roles_of(self.visitor.principal, self.project.root)
         except PlanrunnerError:  # the project file cannot be read: no vote by a role counts
             return ()
-
-    def _may_decide(self, run: Summary, fact: dict[str, Json], roles: tuple[str, ...]) -> bool:
-        if fact["kind"] == "doubt":
-            return "run" in self.visitor.scopes
-        asks = Deciders(fact["roles"], fact["people"], fact["not_starter"])
-        who = self.visitor.principal.name
-        return "decide" in self.visitor.scopes and not barred(asks, fact["gate"], who, roles, run.started_by)
 
 
 async def the_reader(request: Request, project: HereProject, visitor: HereVisitor, follower: HereFollower) -> Reader:

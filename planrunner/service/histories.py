@@ -7,16 +7,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import Depends, Request
 
+from planrunner.app.history.profile import tail_of
 from planrunner.app.history.state import begun, fold_with
-from planrunner.app.history.tails import tail_of
 from planrunner.app.runs.doubts import rest
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
+from planrunner.records import Struct
 from planrunner.service.context import Project
 from planrunner.source import Source
 from planrunner.views.page.drawer import Tail
@@ -28,7 +29,7 @@ TAIL = 6_000
 """Bytes of a log that a page shows."""
 
 
-class Reading(NamedTuple):
+class Reading(Struct):
     """A run as it is at this moment. ``now`` is on its time line; ``leased`` says that a process acts on it; ``folder``
     is that of its logs."""
 
@@ -44,7 +45,7 @@ class Reading(NamedTuple):
         return tail_of(self.folder, task, attempt, TAIL)
 
 
-class _Kept:
+class _CachedStory:
     """A story with what belongs to it. ``said`` are status and reason before it was said to rest."""
 
     def __init__(self, story: Story, source: Source) -> None:
@@ -79,7 +80,7 @@ class Histories:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _CachedStory] = OrderedDict()
 
     @contextmanager
     def reading(self, project: Project, wanted: str) -> Iterator[Reading]:
@@ -93,7 +94,7 @@ class Histories:
                 folder = os.path.join(project.state, "logs", run)
                 yield Reading(run, kept.story, leased, now, kept.source, folder)
 
-    def _of(self, journal: Journal, project: Project, run: str) -> _Kept:
+    def _of(self, journal: Journal, project: Project, run: str) -> _CachedStory:
         key = (project.state, run)
         with self._lock:
             kept = self._kept.get(key)
@@ -104,7 +105,7 @@ class Histories:
             first = next(journal.entries(run), None)
             text = getattr(first.event, "environment", {}).get("text") if first is not None else ""
             source = journal.plan(str(text or journal.run(run).plan_digest)).source()
-            kept = self._kept[key] = _Kept(Story(state), source)
+            kept = self._kept[key] = _CachedStory(Story(state), source)
             self._give_up(key)
             return kept
 
@@ -115,7 +116,7 @@ class Histories:
             held -= kept.story.seq
             del self._kept[key]
 
-    def _renew(self, journal: Journal, kept: _Kept, run: str) -> bool:
+    def _renew(self, journal: Journal, kept: _CachedStory, run: str) -> bool:
         """Fold what is new and say whether a process acts on the run. One that ends its run gives up the lease after
         its last entry, so a run without a lease is read once more before it is said to rest."""
         try:

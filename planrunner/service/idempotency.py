@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from planrunner.app.queue.answers import Answers, Kept
+from planrunner.app.queue.database import Answers, Kept
 from planrunner.jsontext import read_json, write_json
 from planrunner.service.problems import API, Problem
 

@@ -13,10 +13,10 @@ from typing import Any, TextIO
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from planrunner.engine.identities import read_traceparent
 from planrunner.errors import UsageError
-from planrunner.machine.identities import read_traceparent
-from planrunner.redaction import masked_data
-from planrunner.views.status import rfc3339
+from planrunner.escapes import masked_data
+from planrunner.views.runs import rfc3339
 
 Json = Any
 

@@ -8,7 +8,8 @@ import socket
 import struct
 import sys
 from pathlib import Path
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
@@ -23,14 +24,14 @@ _ANSWER = struct.Struct("=4x48xIIIII")
 """As ``linux/inet_diag.h`` has them: what is asked for, and what comes back."""
 
 
-class Peer(NamedTuple):
+class Peer(Struct):
     """The other end of a connection: its user id, and the inode of its socket (0: no process has it any more)."""
 
     user: int
     inode: int
 
 
-def user_of(client: tuple[str, int], server: tuple[str, int | None] | None) -> int | None:
+def connecting_uid(client: tuple[str, int], server: tuple[str, int | None] | None) -> int | None:
     """The user id of the process that connected from ``client`` (address and port) to ``server``; None where the
     system does not tell, as for a connection from another machine."""
     peer = _peer(client, server)

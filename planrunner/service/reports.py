@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import Depends, Request
 
@@ -12,11 +12,12 @@ from planrunner.app.follow.reporting import Place, Reporting
 from planrunner.app.queue import asking
 from planrunner.caller import acting, principal
 from planrunner.errors import PlanrunnerError
+from planrunner.records import Struct
 from planrunner.service.context import Project
 from planrunner.service.following import Followers
 
 
-class Told(NamedTuple):
+class Told(Struct):
     """What reports need of the service: its followers, its address, and what prints a line at its terminal."""
 
     followers: Followers

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import h11
 import uvicorn
@@ -21,6 +21,7 @@ from planrunner.ancestry import RunnerMark, adopt_orphans, mark_for_good
 from planrunner.errors import UsageError
 from planrunner.journal.chain import data_folder
 from planrunner.process import share_process
+from planrunner.records import Struct
 from planrunner.safety.tokens import tokens
 from planrunner.service.access import Access
 from planrunner.service.app import make_app
@@ -29,7 +30,7 @@ from planrunner.service.control import Control
 from planrunner.service.guard import Guard, Limits
 from planrunner.service.idempotency import Idempotency
 from planrunner.service.logs import Log, Logged
-from planrunner.service.peers import processes_of, user_of
+from planrunner.service.peers import connecting_uid, processes_of
 from planrunner.service.reports import Reports, Told
 
 HEAD_SECONDS = 15.0
@@ -40,7 +41,7 @@ CONNECTIONS = 2000
 """Connections at once; of more each gets 503."""
 
 
-class Listening(NamedTuple):
+class Listening(Struct):
     """Where a service listens: the open socket, its address as a person types it, whether only this machine reaches
     it, and the names it answers to."""
 
@@ -179,7 +180,7 @@ class _Connection(H11Protocol):
 
     def _user(self) -> int | None:
         """Whose process connected, asked once: it takes milliseconds on a machine with many connections."""
-        return user_of(self.client or ("", 0), self.server)
+        return connecting_uid(self.client or ("", 0), self.server)
 
     def _asking(self) -> list[int] | None:
         """The processes of this machine that have the other end, looked for each time: connections are handed on."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from planrunner.app.history.show import POLL, exit_code, look
+from planrunner.app.history.show import POLL, look
 from planrunner.app.history.state import begun
 from planrunner.app.queue.asking import item
 from planrunner.app.queue.items import Item
@@ -22,6 +22,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.views.progress.plain import PlainProgress
 from planrunner.views.progress.tree import TreeProgress
+from planrunner.views.status import exit_code
 from planrunner.views.terminal import Terminal
 
 _PIECE = 65_536

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from planrunner.app.follow.summaries import recent
 from planrunner.app.history.replay import history
-from planrunner.app.history.show import RunQuery, look, recent_runs
+from planrunner.app.history.show import look
 from planrunner.app.queue.asking import items
 from planrunner.caller import PROFILE_VARIABLE
 from planrunner.errors import INTERRUPTED, OK, NotFound, PlanrunnerError, UsageError
 from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.shell.attach import attach, awaited
 from planrunner.shell.editing import Edit, Editor
 from planrunner.shell.profiles import ShellProfile, chosen, shell_profiles
@@ -25,7 +27,7 @@ from planrunner.shell.stepper import Stepper
 from planrunner.views.terminal import Terminal, plural
 
 
-class Found(NamedTuple):
+class Found(Struct):
     """A candidate of completion: what stands for the word, what it is, and whether files are wanted instead."""
 
     value: str
@@ -33,7 +35,7 @@ class Found(NamedTuple):
     files: bool = False
 
 
-class Commands(NamedTuple):
+class Commands(Struct):
     """The command line, as its door hands it in: ``run`` carries a command out and gives its exit code, ``complete``
     gives candidates for a word after others, ``table`` the names of commands with their help."""
 
@@ -70,6 +72,9 @@ OWN: tuple[tuple[str, str], ...] = (
 )
 """The commands of the shell itself, each with what it does."""
 
+_SYNONYMS = {"sessions": "session", "?": "help", "quit": "exit"}
+_OWN = (*dict.fromkeys(usage.split()[0] for usage, _ in OWN), *_SYNONYMS)
+"""The words for them: ``edit-last`` is ``Shell.do_edit_last``."""
 _AT_HAND = ("show", "logs", "events", "resume", "retry", "pause")
 """Commands that mean the run at hand where no run follows."""
 _RUN = re.compile(r"last|\d{8}(-.*)?")
@@ -134,7 +139,7 @@ class Shell:
     def newest(self) -> str:
         """The id of the run that was asked for last, in the queue or begun; empty where there is none."""
         state = self._place.state
-        begun = [(run.created, run.run) for run in recent_runs(state, RunQuery(limit=1))]
+        begun = [(run.created, run.run) for run in recent(state, limit=1)]
         queued = [(each.enqueued, each.run) for each in items(("waiting", "starting"), state=state)]
         return max((*begun, *queued), default=(0.0, ""))[1]
 
@@ -166,8 +171,9 @@ class Shell:
                 raise UsageError(f"the alias `{name}` leads back to itself")
             rest = " ".join(map(shlex.quote, arguments))
             return self._done(f"{self.aliases[name]} {rest}".strip(), depth + 1)
-        if (own := _OWN.get(name)) is not None:
-            return own(self, arguments)
+        if name in _OWN:
+            own: Callable[[Sequence[str]], int] = getattr(self, f"do_{_SYNONYMS.get(name, name).replace('-', '_')}")
+            return own(arguments)
         if not any(name == known for known, _ in self.commands.table) and not name.startswith("-"):
             close = nearest(name, [*(known for known, _ in self.commands.table), *_OWN, *self.aliases])
             meant = f", did you mean `{close}`?" if close is not None else ""
@@ -190,7 +196,7 @@ class Shell:
             raise UsageError("one run at most", usage)
         return arguments[0] if arguments else self.session.run or "last"
 
-    def _attach(self, arguments: Sequence[str]) -> int:
+    def do_attach(self, arguments: Sequence[str]) -> int:
         run = self._at_hand(arguments, "attach [RUN]")
         try:
             run = awaited(run, self._place.state, self.say)
@@ -200,7 +206,7 @@ class Shell:
             self.say(f"\nleft run {run}; `attach` shows it again")
             return OK
 
-    def _step(self, arguments: Sequence[str]) -> int:
+    def do_step(self, arguments: Sequence[str]) -> int:
         recording = Recording(history(self._at_hand(arguments, "step [RUN]"), self._place.state))
         self.stepper = Stepper(recording, self._place.screen, self.session.keep_breakpoints)
         for left in self.stepper.restore(self.session.breakpoints):
@@ -217,28 +223,28 @@ class Shell:
             self.stepper = None
         return OK
 
-    def _edit_last(self, arguments: Sequence[str]) -> int:
+    def do_edit_last(self, arguments: Sequence[str]) -> int:
         looked = look(self._at_hand(arguments, "edit-last [RUN]"), self._place.state)
         words = Editor(self.commands.run, self._ask, self.say).edit(Edit.of(looked))
         return self._run(words) if words else OK
 
-    def _use(self, arguments: Sequence[str]) -> int:
+    def do_use(self, arguments: Sequence[str]) -> int:
         if not arguments:
             raise UsageError("`use` needs a run", "use RUN")
         self.session.choose(look(self._at_hand(arguments, "use RUN"), self._place.state).row.run)
         return self._run(["show", self.session.run])
 
-    def _queue(self, arguments: Sequence[str]) -> int:
+    def do_queue(self, arguments: Sequence[str]) -> int:
         is_plan = arguments and not arguments[0].startswith("-") and arguments[0] not in _PARTS_OF_QUEUE
         return self._run(["queue", *(["add"] if is_plan else []), *arguments])
 
-    def _run_queue(self, arguments: Sequence[str]) -> int:
+    def do_run_queue(self, arguments: Sequence[str]) -> int:
         return self._run(["worker", "--until-waiting", *arguments])
 
-    def _queue_status(self, arguments: Sequence[str]) -> int:
+    def do_queue_status(self, arguments: Sequence[str]) -> int:
         return self._run(["queue", "list", *arguments])
 
-    def _history(self, arguments: Sequence[str]) -> int:
+    def do_history(self, arguments: Sequence[str]) -> int:
         count = _number(arguments, "history [N]") or _LISTED
         lines = self.session.lines
         for number in range(max(0, len(lines) - count), len(lines)):
@@ -247,7 +253,7 @@ class Shell:
             self.say(f"{number + 1:>5}  {moment}  {line.code:>3}  {harmless(line.text)}")
         return OK
 
-    def _again(self, arguments: Sequence[str]) -> int:
+    def do_again(self, arguments: Sequence[str]) -> int:
         lines = [line for line in self.session.lines if line.text.split()[0].removeprefix("/") != "again"]
         number = _number(arguments, "again [N]")
         if number:
@@ -257,7 +263,7 @@ class Shell:
         self.say(f"{self.prompt}{harmless(lines[-1].text)}")
         return self._done(lines[-1].text, 1)
 
-    def _session(self, arguments: Sequence[str]) -> int:
+    def do_session(self, arguments: Sequence[str]) -> int:
         if arguments:
             self.session = Session(self._place.state, arguments[0])
             self.say(f"session {self.session.name}, {plural(len(self.session.lines), 'line')} kept")
@@ -266,7 +272,7 @@ class Shell:
             self.say(f"{'*' if name == self.session.name else ' '} {harmless(name)}")
         return OK
 
-    def _profile(self, arguments: Sequence[str]) -> int:
+    def do_profile(self, arguments: Sequence[str]) -> int:
         profiles = shell_profiles(self._place.root)
         if arguments:
             self._take(chosen(profiles, arguments[0]))
@@ -293,7 +299,7 @@ class Shell:
             os.environ.pop(PROFILE_VARIABLE, None)
         self.profile = profile
 
-    def _help(self, arguments: Sequence[str]) -> int:
+    def do_help(self, arguments: Sequence[str]) -> int:
         own = {usage.split()[0]: (usage, text) for usage, text in OWN}
         if arguments and arguments[0] in own:
             self.say("{}: {}".format(*own[arguments[0]]))
@@ -310,7 +316,7 @@ class Shell:
             self.say(f"  {name:<16} {harmless(line)}")
         return OK
 
-    def _exit(self, arguments: Sequence[str]) -> int:
+    def do_exit(self, arguments: Sequence[str]) -> int:
         self.over = True
         return self.code
 
@@ -334,23 +340,3 @@ def _number(arguments: Sequence[str], usage: str) -> int:
     if len(arguments) > 1 or not arguments[0].isdecimal() or len(arguments[0]) > 9 or int(arguments[0]) == 0:
         raise UsageError(f"`{' '.join(arguments)}` is not a number from 1 on", usage)
     return int(arguments[0])
-
-
-_OWN: dict[str, Callable[[Shell, Sequence[str]], int]] = {
-    "attach": Shell._attach,
-    "step": Shell._step,
-    "edit-last": Shell._edit_last,
-    "use": Shell._use,
-    "queue": Shell._queue,
-    "run-queue": Shell._run_queue,
-    "queue-status": Shell._queue_status,
-    "history": Shell._history,
-    "again": Shell._again,
-    "session": Shell._session,
-    "sessions": Shell._session,
-    "profile": Shell._profile,
-    "help": Shell._help,
-    "?": Shell._help,
-    "exit": Shell._exit,
-    "quit": Shell._exit,
-}

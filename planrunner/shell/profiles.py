@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import meant, nearest
+from planrunner.records import Struct
 from planrunner.safety.roster import named
 from planrunner.safety.trust import own_settings
 
 Json = Any
 
 
-class ShellProfile(NamedTuple):
+class ShellProfile(Struct):
     """How a shell begins. ``profile`` is the profile of the settings that its commands use, empty for their own choice;
     ``aliases`` are words and the lines that they stand for; ``start`` are lines that are carried out at the beginning;
     ``session`` is the session that is opened, empty for one named after the profile."""

@@ -7,10 +7,11 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.journal.workspace import prepare_state, private
+from planrunner.records import Struct
 
 Json = Any
 
@@ -26,7 +27,7 @@ LARGEST = 8 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """A line that was carried out: when (seconds since 1970), its text and the exit code."""
 
     at: float

@@ -19,8 +19,8 @@ from planrunner.plan.expressions.values import EvaluationError, ExpressionError
 from planrunner.plan.nearest import meant, nearest
 from planrunner.shell.breakpoints import Breakpoint, Moment, breakpoint_of
 from planrunner.shell.recording import Recording
+from planrunner.views.events import line_of
 from planrunner.views.progress.jsonl import entry_text
-from planrunner.views.progress.lines import line_of
 from planrunner.views.terminal import Terminal, cut, plural
 from planrunner.views.tree import tree
 
@@ -56,6 +56,7 @@ _SHORT = {
     "p": "print",
     "q": "quit",
     "l": "list",
+    "exit": "quit",
 }
 
 
@@ -91,35 +92,35 @@ class Stepper:
         """Carry a command out; the lines that it shows. An empty line is ``step``. Raises UsageError, NotFound."""
         word, _, rest = line.strip().partition(" ")
         word, rest = _SHORT.get(word, word) or "step", rest.strip()
-        act = _COMMANDS.get(word)
-        if act is None:
+        if word not in (*WORDS, "help"):
             raise UsageError(f"no command `{word}`{meant(nearest(word, WORDS))}", f"there are {', '.join(WORDS)}")
-        return list(act(self, rest))
+        act: Callable[[str], Lines] = getattr(self, f"do_{word}")
+        return list(act(rest))
 
-    def _step(self, rest: str) -> Lines:
+    def do_step(self, rest: str) -> Lines:
         for _ in range(_count(rest)):
             if self.recording.step() is None:
                 break
             yield self._line()
         yield from self._end()
 
-    def _back(self, rest: str) -> Lines:
+    def do_back(self, rest: str) -> Lines:
         self.recording.go(self.recording.position - _count(rest))
         yield self._line()
 
-    def _next(self, rest: str) -> Lines:
+    def do_next(self, rest: str) -> Lines:
         task = _task_of(self.recording.entry)
         self.recording.forward(lambda entry: not task or not _is_about(entry, task))
         yield self._line()
         yield from self._end()
 
-    def _continue(self, rest: str) -> Lines:
+    def do_continue(self, rest: str) -> Lines:
         self._reset()
         hit: list[Breakpoint] = []
         self.recording.forward(lambda entry: self._hits(entry, hit))
         yield from self._stopped(hit)
 
-    def _reverse(self, rest: str) -> Lines:
+    def do_reverse(self, rest: str) -> Lines:
         end = self.recording.position
         self.recording.go(0)
         self._reset()
@@ -141,12 +142,12 @@ class Stepper:
         yield self._line()
         yield from self._end()
 
-    def _goto(self, rest: str) -> Lines:
+    def do_goto(self, rest: str) -> Lines:
         wanted = _number(rest, "goto SEQ")
         self.recording.go(sum(entry.seq <= wanted for entry in self.recording.entries))
         yield self._line()
 
-    def _break(self, rest: str) -> Lines:
+    def do_break(self, rest: str) -> Lines:
         if not rest:
             yield from self._listed()
             return
@@ -161,7 +162,7 @@ class Stepper:
         for number, each in enumerate(self.breakpoints, 1):
             yield f"{number:>3}  {harmless(each.text)}"
 
-    def _delete(self, rest: str) -> Lines:
+    def do_delete(self, rest: str) -> Lines:
         if rest:
             number = _number(rest, "delete N")
             if not 0 < number <= len(self.breakpoints):
@@ -172,17 +173,17 @@ class Stepper:
         self._kept()
         yield from self._listed()
 
-    def _state(self, rest: str) -> Lines:
+    def do_state(self, rest: str) -> Lines:
         yield from tree(self._screen, self.recording.state, self.recording.now)
 
-    def _why(self, rest: str) -> Lines:
+    def do_why(self, rest: str) -> Lines:
         if not rest:
             raise UsageError("`why` needs a task", "why TASK")
         state = self.recording.state
         name = state.specs[task_number(state, rest)].id
         yield from (harmless(labelled(state, line)) for line in why(state, name))
 
-    def _print(self, rest: str) -> Lines:
+    def do_print(self, rest: str) -> Lines:
         try:
             value = evaluate(parse(rest).tree, Moment(self.recording.state, self.recording.entry))
         except ExpressionError as error:
@@ -192,18 +193,18 @@ class Stepper:
         lines = json.dumps(value, indent=2, ensure_ascii=False, default=str).split("\n")
         yield from map(harmless, lines)
 
-    def _list(self, rest: str) -> Lines:
+    def do_list(self, rest: str) -> Lines:
         around, here = _count(rest or "5"), self.recording.position
         for position in range(max(1, here - around), min(len(self.recording.entries), here + around) + 1):
             mark = ">" if position == here else " "
             yield self._cut(f"{mark} {_told(self.recording.entries[position - 1])}")
 
-    def _help(self, rest: str) -> Lines:
+    def do_help(self, rest: str) -> Lines:
         width = max(len(usage) for usage, _ in HELP)
         yield from (f"  {usage:<{width}}  {text}" for usage, text in HELP)
         yield "  an empty line is `step`; s, n, b, c, r, p, l and q are short for the words that begin so"
 
-    def _quit(self, rest: str) -> Lines:
+    def do_quit(self, rest: str) -> Lines:
         self.over = True
         return iter(())
 
@@ -253,22 +254,3 @@ def _number(rest: str, usage: str) -> int:
     if not rest.isdecimal() or len(rest) > 9:
         raise UsageError(f"`{rest}` is not a number", usage)
     return int(rest)
-
-
-_COMMANDS: dict[str, Callable[[Stepper, str], Lines]] = {
-    "step": Stepper._step,
-    "next": Stepper._next,
-    "back": Stepper._back,
-    "continue": Stepper._continue,
-    "reverse": Stepper._reverse,
-    "goto": Stepper._goto,
-    "break": Stepper._break,
-    "delete": Stepper._delete,
-    "state": Stepper._state,
-    "why": Stepper._why,
-    "print": Stepper._print,
-    "list": Stepper._list,
-    "help": Stepper._help,
-    "quit": Stepper._quit,
-    "exit": Stepper._quit,
-}

@@ -15,7 +15,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
-from planrunner.app.history.show import RunQuery, recent_runs
+from planrunner.app.follow.summaries import recent
 from planrunner.app.plans.files import project_plans
 from planrunner.app.queue.asking import overview
 from planrunner.errors import PlanrunnerError
@@ -23,7 +23,7 @@ from planrunner.journal.codec import event_types
 from planrunner.shell.loop import OWN, Found, Place, Shell
 from planrunner.shell.session import sessions
 from planrunner.shell.stepper import HELP
-from planrunner.views.terminal import SIGNS
+from planrunner.statuses import SHOWN
 
 _OF_RUNS = ("attach", "step", "edit-last", "use")
 _CHANGES = 2.0
@@ -137,9 +137,10 @@ class Standing:
             yield f"stepping through {recording.run_id}: {recording.state.status}"
             return
         try:
-            runs = {run.run: run for run in recent_runs(self._place.state, RunQuery(limit=20))}
+            runs = {run.run: run for run in recent(self._place.state)}
             if run := runs.get(self._shell.session.run):
-                sign = SIGNS.get(run.status, ("", "", ""))[0 if self._place.screen.unicode else 1]
+                shown = SHOWN.get(run.status)
+                sign = "" if shown is None else shown.sign if self._place.screen.unicode else shown.plain
                 yield f"{run.plan_id} {run.run} {sign} {run.status}"
             counts = overview(self._place.state).counts
             if waits := counts.get("waiting"):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -22,7 +22,7 @@ _HEADER = re.compile(
 )
 
 
-class Comments(NamedTuple):
+class Comments(Struct):
     """Comments with their ``#``, as written.
 
     ``modeline`` names the schema for editors and stays the first line; ``header`` is the block at the top that a blank
@@ -37,7 +37,7 @@ class Comments(NamedTuple):
     closing: dict[tuple[int, bool], tuple[str, ...]]
 
 
-class _Place(NamedTuple):
+class _Place(Struct):
     """A key or an item; ``path`` are the collections around it, outermost first; ``flow`` if one has brackets."""
 
     start: int

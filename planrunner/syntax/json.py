@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from json import dumps
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 from planrunner.syntax.limits import (
     MAX_DEPTH,
@@ -39,7 +40,7 @@ _State = Literal["first", "value", "first key", "key", "colon", "after"]
 _CLOSING = {"[": "]", "{": "}"}
 
 
-class _Open(NamedTuple):
+class _Open(Struct):
     """What a collection puts aside of the one around it, and where it begins itself."""
 
     items: list[Node]

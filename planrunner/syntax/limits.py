@@ -6,11 +6,9 @@ import gc
 import re
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.source import Source, Span, notation_of
+from planrunner.source import MAX_TEXT, Source, Span, notation_of
 from planrunner.syntax.tree import Scalar
 
-MAX_TEXT = 8 * 1024 * 1024
-"""Characters of a plan; ``decode`` holds the same number of bytes against a file."""
 MAX_DEPTH = 64
 """Collections inside collections, aliases followed."""
 MAX_NODES = 2_000_000

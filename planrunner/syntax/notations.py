@@ -1,53 +1,43 @@
 """Plan text to a tree of nodes with places, and back, in three notations: YAML, JSON and the text notation.
 
-Both readers give the same tree for the same plan, so nothing behind this room knows how a plan was written. What a
-notation needs is imported when it is used: reading YAML does not import the parser of the text notation, and the other
-way round.
+The readers give the same tree for the same plan, so nothing behind this room knows how a plan was written. What a
+notation needs is loaded when it is used.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from planrunner.later import Later
 from planrunner.source import Notation, Source
-from planrunner.syntax.comments import Comments
-from planrunner.syntax.comments import read_comments as read
-from planrunner.syntax.json import parse_json, write_json
 from planrunner.syntax.limits import decode
 from planrunner.syntax.tree import Node, Parsed
-from planrunner.syntax.yaml import parse_yaml
-from planrunner.syntax.yaml_writer import write_yaml
+
+if TYPE_CHECKING:
+    from planrunner.syntax.comments import Comments, read_comments
+else:
+    read_comments = Later("planrunner.syntax.comments:read_comments")
 
 __all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
+
+_READERS: dict[Notation, Callable[[Source], Parsed]] = {
+    "yaml": Later("planrunner.syntax.yaml:parse_yaml"),
+    "json": Later("planrunner.syntax.json:parse_json"),
+    "text": Later("planrunner.syntax.text:parse_text"),
+}
+_WRITERS: dict[Notation, Callable[[Node, Comments | None], str]] = {
+    "yaml": Later("planrunner.syntax.yaml_writer:write_yaml"),
+    "text": Later("planrunner.syntax.text_writer:write_text"),
+}
+_write_json: Callable[[Node], str] = Later("planrunner.syntax.json:write_json")
 
 
 def parse(source: Source) -> Parsed:
     """Read a text in its notation. Never raises, whatever the text: what is wrong with it is in ``findings``."""
-    if source.notation == "yaml":
-        return parse_yaml(source)
-    if source.notation == "json":
-        return parse_json(source)
-    parsed: Parsed = _text_notation()[0].parse_text(source)
-    return parsed
+    return _READERS[source.notation](source)
 
 
 def write(tree: Node, notation: Notation, comments: Comments | None = None) -> str:
     """A tree as text; ``parse`` of the result gives equal data. JSON has no comments and drops them."""
-    if notation == "yaml":
-        return write_yaml(tree, comments)
-    if notation == "json":
-        return write_json(tree)
-    written: str = _text_notation()[1].write_text(tree, comments)
-    return written
-
-
-def read_comments(source: Source, tree: Node) -> Comments:
-    """The comments of a text, each tied to the node of ``tree`` that it belongs to."""
-    return read(source, tree)
-
-
-def _text_notation() -> tuple[ModuleType, ModuleType]:
-    """Its reader and its writer, with Lark, which takes as long as all else that a command imports."""
-    from planrunner.syntax import text, text_writer
-
-    return text, text_writer
+    return _write_json(tree) if notation == "json" else _WRITERS[notation](tree, comments)

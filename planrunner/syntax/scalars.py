@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from planrunner.records import Struct
 from planrunner.syntax.tree import Plain, Scalar
 
 FIRST = frozenset(["", *"~nNtTfFyYoO+-.0123456789"])
@@ -139,7 +139,7 @@ def _character(escape: re.Match[str]) -> str:
     return _ESCAPES[escape[4]]
 
 
-class Block(NamedTuple):
+class Block(Struct):
     """The header of a block text: the style ``|`` or ``>``, and the chomping ``+``, ``-`` or empty."""
 
     style: str

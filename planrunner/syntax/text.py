@@ -1,37 +1,19 @@
-"""The text notation to the node tree: ``grammar/plan.lark`` through Lark, with recovery at the next line.
-
-The parser is built at first use, in about 15 ms; a cache on disk would save a few of these and have to be unpickled,
-that is trusted, so there is none.
-"""
+"""The text notation to the node tree by ``grammar/plan.lark``, with recovery at the next line."""
 
 from __future__ import annotations
 
 import re
-from _thread import allocate_lock
-from functools import cache
 from typing import Any, NamedTuple, Union
 
-from lark import Lark
-from lark.exceptions import UnexpectedToken
-from lark.lexer import Lexer as LarkLexer
-
 from planrunner.diagnostics import Diagnostic
-from planrunner.fileio import read_data
+from planrunner.records import Struct
 from planrunner.source import Source, Span
+from planrunner.syntax.lalr import END, Parser, Unexpected, grammar
 from planrunner.syntax.limits import CollectorPaused, Refused, check_length, duplicate_key, empty_plan, find_unreadable
 from planrunner.syntax.text_lexer import Lexeme, Lexer
 from planrunner.syntax.tree import Mapping, Node, Parsed, Scalar, Sequence
 
 MAX_FINDINGS = 100
-
-
-class _Grammar(NamedTuple):
-    """Lark's tables with the builder that they call; one parse at a time may use them."""
-
-    lark: Any
-    builder: Builder
-    lock: Any
-    error: type[Exception]
 
 
 def parse_text(source: Source) -> Parsed:
@@ -51,30 +33,10 @@ def _parse(text: str) -> Parsed:
     lexemes = Lexer(text).lexemes()
     if not lexemes:
         raise Refused(empty_plan())
-    grammar = _grammar()
-    with grammar.lock:
-        findings: list[Diagnostic] = []
-        grammar.builder.findings = findings
-        tree = _Reading(text, lexemes, grammar).run()
-    broken = tree is None or any(finding.code != "PLAN002" for finding in findings)
-    return Parsed(None if broken else tree, tuple(findings))
-
-
-class _NoLexer(LarkLexer):
-    """Stands where Lark wants a lexer: lexemes are fed to its parser one by one."""
-
-    def __init__(self, _: Any) -> None:
-        pass
-
-    def lex(self, lexer_state: Any, parser_state: Any) -> Any:
-        return iter(())
-
-
-@cache
-def _grammar() -> _Grammar:
     builder = Builder()
-    lark = Lark(read_data("grammar", "plan.lark"), parser="lalr", lexer=_NoLexer, transformer=builder)
-    return _Grammar(lark, builder, allocate_lock(), UnexpectedToken)
+    tree = _Reading(text, lexemes, builder).run()
+    broken = tree is None or any(finding.code != "PLAN002" for finding in builder.findings)
+    return Parsed(None if broken else tree, tuple(builder.findings))
 
 
 _READ = Lexeme("_READ", 0, 0)
@@ -84,24 +46,24 @@ class _Reading:
     """One pass over the lexemes. ``marks`` holds, for each open block, how high the parser's stacks were when its
     current statement began: cutting them back to that height forgets the statement and nothing else."""
 
-    def __init__(self, text: str, lexemes: list[Lexeme], grammar: _Grammar) -> None:
+    def __init__(self, text: str, lexemes: list[Lexeme], builder: Builder) -> None:
         self._text = text
         self._lexemes = lexemes
-        self._grammar = grammar
-        self._state = grammar.lark.parse_interactive().parser_state
+        self._findings = builder.findings
+        self._parser = Parser(grammar("plan"), builder)
         self._marks = [1]
 
     def run(self) -> Node | None:
-        at, lexemes, error = 0, self._lexemes, self._grammar.error
-        feed, stack, marks = self._state.feed_token, self._state.state_stack, self._marks
+        at, lexemes = 0, self._lexemes
+        feed, stack, marks = self._parser.feed, self._parser.states, self._marks
         while at < len(lexemes):
             lexeme = lexemes[at]
             kind = lexeme.type
             try:
-                feed(lexeme)
-            except error as problem:
+                feed(kind, lexeme)
+            except Unexpected as problem:
                 at = self._recover(at, problem)
-                if len(self._grammar.builder.findings) > MAX_FINDINGS:
+                if len(self._findings) > MAX_FINDINGS:
                     return None
                 continue
             lexemes[at] = _READ  # what was read is needed no more: the tree grows in the room it leaves
@@ -112,15 +74,14 @@ class _Reading:
                 marks.append(len(stack))
             elif kind == "_DEDENT":
                 marks.pop()
-        end = len(self._text)
         try:
-            tree: Node = self._state.feed_token(Lexeme("$END", end, end), True)
-        except error as problem:
-            self._report(Lexeme("$END", end, end), problem)
+            tree: Node = self._parser.finish()
+        except Unexpected as problem:
+            self._report(Lexeme(END, len(self._text), len(self._text)), problem)
             return None
         return tree
 
-    def _recover(self, at: int, problem: Any) -> int:
+    def _recover(self, at: int, problem: Unexpected) -> int:
         """Report the lexeme that does not fit and leave out its statement; gives where to go on."""
         lexemes = self._lexemes
         lexeme = lexemes[at]
@@ -130,7 +91,7 @@ class _Reading:
             return self._behind_block(at)
         if not lexeme.first:
             height = self._marks[-1]
-            del self._state.state_stack[height:], self._state.value_stack[height - 1 :]
+            del self._parser.states[height:], self._parser.values[height - 1 :]
         while at < len(lexemes) and lexemes[at].type != "_NL":
             at = self._behind_block(at) - 1 if lexemes[at].type == "_INDENT" else at + 1
             if lexemes[at].type == "_DEDENT":
@@ -150,10 +111,9 @@ class _Reading:
                 return index + 1
         return len(self._lexemes)
 
-    def _report(self, lexeme: Lexeme, problem: Any) -> None:
-        finding = lexeme.finding or unexpected(lexeme, frozenset(problem.expected), self._text)
-        findings: list[Diagnostic] = self._grammar.builder.findings
-        findings.append(
+    def _report(self, lexeme: Lexeme, problem: Unexpected) -> None:
+        finding = lexeme.finding or unexpected(lexeme, problem.expected, self._text)
+        self._findings.append(
             finding
             if finding.span.end > finding.span.start
             else finding._replace(span=Span(finding.span.start, finding.span.start + 1))
@@ -167,20 +127,20 @@ class Entry(NamedTuple):
     value: Node
 
 
-class Item(NamedTuple):
+class Item(Struct):
     """``- value``; ``start`` is the place of the dash."""
 
     node: Node
     start: int
 
 
-class Task(NamedTuple):
+class Task(Struct):
     """A ``task`` block."""
 
     node: Mapping
 
 
-class Route(NamedTuple):
+class Route(Struct):
     """``on failure -> target``; ``event`` is the word behind ``on``."""
 
     event: Scalar
@@ -197,14 +157,14 @@ class Route(NamedTuple):
 Statement = Union[Entry, Item, Task, Route]
 
 
-class Body(NamedTuple):
+class Body(Struct):
     """The statements of an indented block that has still to become a mapping or a list."""
 
     statements: list[Statement]
     start: int
 
 
-class Head(NamedTuple):
+class Head(Struct):
     """What stands behind ``plan`` or ``task`` on its line, and the statements below."""
 
     entries: list[Entry]
@@ -269,7 +229,7 @@ class Builder:
         return Entry(key, _node(children[1]))
 
     def entry(self, children: list[Any]) -> Entry:
-        key, value = children[0], children[1] if len(children) > 1 else None  # Lark leaves an absent `_value` out
+        key, value = children[0], children[1] if len(children) > 1 else None  # an absent `_value` is left out
         if isinstance(value, Body):
             return Entry(key.node, self._block_node(value))
         return Entry(key.node, Scalar(None, key.end + 1, key.end + 1) if value is None else _node(value))

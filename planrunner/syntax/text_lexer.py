@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from functools import cache
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.fileio import read_data
+from planrunner.jsontext import read_json
 from planrunner.source import Span
 from planrunner.syntax.limits import MAX_DEPTH, MAX_LINE, MAX_NODES, MAX_WORDS, check_scalar, too_deep, too_large
 from planrunner.syntax.scalars import FIRST, BadEscape, Block, Unusable, block_text, resolve, unquote
@@ -430,16 +433,12 @@ class Lexer(ValueLexer):
         return tail.end(1)
 
 
-KEYS = frozenset(
-    (
-        "title description owner version params defaults env max_parallel limits on_failure outputs artifacts gates "
-        "uses using with run command gate ask checks approvers needs join when if expect preconditions postconditions "
-        "role priority labels cwd shell stdout timeout retry allow_failure on_success next failure_modes rollback loop "
-        "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh backup form "
-        "escalate checkpoint irreversible policy secrets stdin delay ends_plan"
-    ).split()
-)
-"""Keys that people write without their colon."""
+@cache
+def _keys() -> frozenset[str]:
+    """The keys that people write without their colon; not those that are meant as a first word."""
+    schema = read_json(read_data("schemas", "plan.schema.json"))
+    return frozenset([*schema["properties"], *schema["definitions"]["task"]["properties"]]) - {*_FIRST_WORDS, "tasks"}
+
 
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?=[ \t\[{\"']|\Z)")
 _ROUTE = re.compile(r"[A-Za-z]{1,3}[ \t]+[A-Za-z_][A-Za-z0-9_-]*[ \t]*->")
@@ -451,7 +450,7 @@ def no_statement(line: str, start: int) -> Fault:
     """The fault for ``line``, whose text begins at ``start``: a missing colon, a misspelt word, or anything else."""
     end = start + len(line.rstrip())
     word = _WORD.match(line)
-    if word and word[1] in KEYS:
+    if word and word[1] in _keys():
         at = start + word.end()
         spaced = line[word.end() : word.end() + 1] in " \t"
         fix = Fix("put a colon there", (Edit(Span(at, at), ":" if spaced else ": "),))

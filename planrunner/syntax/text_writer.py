@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from planrunner.records import Struct
 from planrunner.syntax.comments import Comments, Keeper, is_implied
 from planrunner.syntax.scalars import block_header, block_lines, double_quoted, is_plain_text, quoted, word
 from planrunner.syntax.text import is_word_list
@@ -19,7 +19,7 @@ _EVENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ROUTES = {"on_success": "success", "on_failure": "failure"}
 
 
-class _RouteLine(NamedTuple):
+class _RouteLine(Struct):
     """A line ``on … ->``; the comments of any of ``places`` belong to it."""
 
     text: str
@@ -93,7 +93,7 @@ def _pair(name: str, node: Node | None) -> str:
     return ""
 
 
-def _stands_aside(key: Scalar, value: Node) -> bool:
+def _is_own_block(key: Scalar, value: Node) -> bool:
     """Whether an entry of the plan is written as blocks of their own at the left margin."""
     if not isinstance(value, Sequence) or not value.items:
         return False
@@ -164,8 +164,8 @@ class _Writer:
     def document(self, tree: Mapping) -> list[str]:
         """The ``plan`` line with what belongs to the plan, then the tasks, then ``finally``."""
         self._lines = self._keeper.top()
-        aside = [entry for entry in tree.entries if _stands_aside(*entry)]
-        own = [entry for entry in tree.entries if not _stands_aside(*entry)]
+        aside = [entry for entry in tree.entries if _is_own_block(*entry)]
+        own = [entry for entry in tree.entries if not _is_own_block(*entry)]
         if _id_of(tree.get("plan")):
             words = {"plan": _id_of(tree.get("plan")), "title": _title(tree.get("title"))}
             for key, value in self._head("plan", words, own, "", ""):

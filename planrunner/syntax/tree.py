@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, Union
+from collections.abc import Iterator
+from typing import TypeAlias, Union
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.records import Struct
 from planrunner.source import Span
 
 Plain: TypeAlias = "Union[str, int, float, bool, None]"
@@ -95,7 +97,17 @@ def to_json(node: Node) -> Json:
     return {str(key.value): to_json(value) for key, value in node.entries}
 
 
-class Parsed(NamedTuple):
+def entries(node: Node | None) -> Iterator[tuple[str, Node]]:
+    """The entries of a section by name, whether it is a mapping or a list of entries with an ``id``."""
+    if isinstance(node, Mapping):
+        yield from ((str(key.value), value) for key, value in node.entries)
+    for item in node.items if isinstance(node, Sequence) else ():
+        name = item.get("id") if isinstance(item, Mapping) else None
+        if isinstance(name, Scalar):
+            yield str(name.value), item
+
+
+class Parsed(Struct):
     """The tree of a text and the findings made on the way; ``tree`` is None where nothing sound could be read."""
 
     tree: Node | None

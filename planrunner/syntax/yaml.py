@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 from planrunner.syntax.limits import (
     MAX_ALIASES,
@@ -50,7 +51,7 @@ SEQUENCE_START, SEQUENCE_END = "sequence start", "sequence end"
 ALIAS, DOCUMENT_START, REST = "alias", "document start", "rest"
 
 
-class Events(NamedTuple):
+class Events(Struct):
     """A stream of parse events: ``next`` gives the next one at every call and None after the last, and raises ``error``
     where the text does not parse. Each is a tuple, which is what is made fastest: a scalar
     ``(anchor, tag, implicit, value, start, end, style)`` with two marks in it, the beginning of a collection
@@ -193,7 +194,7 @@ class ScalarReader:
 _Entries = list[tuple[Scalar, Node]]
 
 
-class Anchored(NamedTuple):
+class Anchored(Struct):
     """A node that aliases may name: how many nodes it stands for when expanded, and how many levels it has."""
 
     node: Node

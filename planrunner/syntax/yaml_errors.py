@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.limits import find_unreadable
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar
@@ -79,7 +80,7 @@ def _value_end(text: str, start: int) -> int:
     return start + len(value.rstrip())
 
 
-class _Problem(NamedTuple):
+class _Problem(Struct):
     """libyaml's report: its words, where the trouble showed (``at``) and where the construct began (``begin``)."""
 
     words: str

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planrunner.later import Later
 from planrunner.machine import budgets
 from planrunner.machine.budgets import scope_of
 from planrunner.machine.events import BudgetExtended, BudgetWarned
 from planrunner.machine.state import State
-from planrunner.views.documents import document
-from planrunner.views.run import budget_object
 from planrunner.views.status import amount_text
 from planrunner.views.terminal import word
+
+if TYPE_CHECKING:
+    from planrunner.views.documents import document
+    from planrunner.views.run import budget_object
+else:
+    document = Later("planrunner.views.documents:document")
+    budget_object = Later("planrunner.views.run:budget_object")
+
 
 Json = Any
 

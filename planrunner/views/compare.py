@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from planrunner.escapes import harmless
+from planrunner.escapes import harmless, masked
 from planrunner.jsontext import shown
-from planrunner.machine.statuses import said
-from planrunner.redaction import masked
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
+from planrunner.statuses import status_verb
 from planrunner.views.decisions import Decision, decision_object, decision_text
 from planrunner.views.documents import document
 from planrunner.views.revision import difference_lines, difference_object
-from planrunner.views.status import rfc3339
-from planrunner.views.terminal import Terminal, duration_text, plural
+from planrunner.views.runs import rfc3339
+from planrunner.views.terminal import Terminal, plural
 
 if TYPE_CHECKING:
     from planrunner.plan.identity import Difference
     from planrunner.plan.model import Plan
 
+
 Json = Any
 
 
-class Side(NamedTuple):
+class Side(Struct):
     """One of the two runs. ``revision`` is the digest of its plan and ``number`` which revision that is; ``started`` is
     seconds since 1970, ``duration`` seconds until its end, None while it is not over."""
 
@@ -36,7 +38,7 @@ class Side(NamedTuple):
     duration: float | None
 
 
-class Change(NamedTuple):
+class Change(Struct):
     """A parameter, a version or another fact with another value; None where one run has it not."""
 
     name: str
@@ -44,7 +46,7 @@ class Change(NamedTuple):
     after: Json
 
 
-class Stand(NamedTuple):
+class Stand(Struct):
     """What a task came to. ``duration`` is seconds, None for one that did not start; ``at`` is the second of the run in
     which it was settled, ``detail`` the sentence about it."""
 
@@ -57,7 +59,7 @@ class Stand(NamedTuple):
     detail: str = ""
 
 
-class TaskPair(NamedTuple):
+class TaskPair(Struct):
     """A task of both runs, or of one. ``changes`` says what differs, ``result`` whether that is how it ended (and not
     only what it gave or how many attempts it took). ``follows`` names the task from which the difference follows,
     ``because`` says what explains one that follows from no other task; ``inside`` tells that the task only differs
@@ -78,7 +80,7 @@ class TaskPair(NamedTuple):
         return min((each.at for each in (self.one, self.other) if each and each.at is not None), default=float("inf"))
 
 
-class DecisionPair(NamedTuple):
+class DecisionPair(Struct):
     """What people decided about the same thing, where it differs; empty where one run has no such decision."""
 
     task: str
@@ -86,7 +88,7 @@ class DecisionPair(NamedTuple):
     other: tuple[Decision, ...]
 
 
-class RunComparison(NamedTuple):
+class RunComparison(Struct):
     """Two runs side by side. ``tasks`` are all tasks in the order of the plan; ``first`` is the first task whose result
     differs and follows from no other (else the first that gave something else), ``others`` more of these."""
 
@@ -120,7 +122,7 @@ class RunComparison(NamedTuple):
         return tuple(sorted(after, key=lambda pair: pair.at))
 
 
-class RevisionSide(NamedTuple):
+class RevisionSide(Struct):
     """A revision of a run: its ``number``, the digest and text of its plan, when (seconds since 1970), by whom and why
     it came about."""
 
@@ -132,7 +134,7 @@ class RevisionSide(NamedTuple):
     reason: str
 
 
-class RevisionComparison(NamedTuple):
+class RevisionComparison(Struct):
     """Two revisions of the plan of a run. ``effects`` tells for each task of the later plan what the revision meant for
     it when it was made: kept, again, perhaps, new or asked (a gate asks again); it is empty where others came between
     the two. ``plans`` are the plans of both."""
@@ -207,21 +209,20 @@ def verdict(made: RunComparison) -> str:
     return sentence(made.first)
 
 
-def sentence(pair: TaskPair, verb: Callable[[str], str] = said) -> str:
-    """What differs in a task: ```smoke` completed in the first run and failed in the second with exit code 1``.
-    ``verb`` says a status as the verb of a sentence."""
+def sentence(pair: TaskPair) -> str:
+    """What differs in a task: ```smoke` completed in the first run and failed in the second with exit code 1``."""
     if pair.one is None or pair.other is None:
         return f"`{pair.task}` exists only in the {'second' if pair.one is None else 'first'} run."
-    one, other = how_it_ended(pair.one, verb), how_it_ended(pair.other, verb)
+    one, other = how_it_ended(pair.one), how_it_ended(pair.other)
     if one != other:
         return f"`{pair.task}` {one} in the first run and {other} in the second."
     return f"`{pair.task}` {one} in both runs, with a difference: {'; '.join(pair.changes)}."
 
 
-def how_it_ended(stand: Stand, verb: Callable[[str], str] = said) -> str:
+def how_it_ended(stand: Stand) -> str:
     """The status of a task as the verb of a sentence, with how it failed: ``failed (exit code 1)``."""
     if stand.status != "failed":
-        return verb(stand.status)
+        return status_verb(stand.status)
     how = f"exit code {stand.exit_code}" if stand.exit_code else stand.failure
     return f"failed ({how})" if how else "failed"
 
@@ -254,7 +255,7 @@ def _side(terminal: Terminal, name: str, side: Side) -> str:
     revision = f", revision {side.number}" if side.number > 1 else ""
     digest = side.revision.removeprefix("sha256:")[:8]
     about = f"{side.plan} {digest}{revision}"
-    return f"{name:<5}  {terminal.sign(side.status)} {side.run_id}  {said(side.status)}{reason}{took}  {about}"
+    return f"{name:<5}  {terminal.sign(side.status)} {side.run_id}  {status_verb(side.status)}{reason}{took}  {about}"
 
 
 def _block(terminal: Terminal, name: str, lines: Iterable[str]) -> list[str]:

@@ -3,14 +3,19 @@ them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.events import FrameOpened
-from planrunner.machine.graph import Frame
 from planrunner.machine.names import held_tasks, item_label, local_name
 from planrunner.machine.state import State
 from planrunner.plan.tasks import tools_of
 from planrunner.views.terminal import cut, plural
+
+if TYPE_CHECKING:
+    from planrunner.machine.graph import Frame
+
 
 ITEM = 28
 """Columns that the value of an item takes at most."""

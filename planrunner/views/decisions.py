@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.frozen import EMPTY
 from planrunner.machine.answers import filled_in
@@ -29,12 +29,13 @@ from planrunner.machine.events import (
     TasksReset,
 )
 from planrunner.plan.expressions.quantities import format_duration, format_money
-from planrunner.views.status import rfc3339
+from planrunner.records import Struct
+from planrunner.views.runs import rfc3339
 
 Json = Any
 
 
-class Decision(NamedTuple):
+class Decision(Struct):
     """One decision. ``at`` is seconds since 1970, ``kind`` a short code (vote, gate, doubt, budget, stop, reset,
     revise, reopen, rollback, policy, trust, sandbox, fork); ``task`` is empty for the whole run. ``said`` is a clause
     without its subject, such as ``approved``; ``ask`` is the question of a gate and ``shown`` the digest of what was

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.frozen import EMPTY
-from planrunner.plan.expressions.quantities import format_percent
-from planrunner.views.gates import project_lines
-from planrunner.views.status import counts_text, listed, rfc3339, run_words
-from planrunner.views.terminal import Terminal, cut, duration_text
+from planrunner.machine.questions import Question
+from planrunner.plan.expressions.quantities import duration_text, format_percent
+from planrunner.records import Struct
+from planrunner.views.gates import project_lines, project_object
+from planrunner.views.runs import RunSummary, rfc3339, run_words
+from planrunner.views.status import counts_text, listed
+from planrunner.views.terminal import Terminal, cut
 
 Json = Any
 
 
-class RunSummary(NamedTuple):
-    """A run as lists show it. Times are seconds since 1970; ``status`` is never a stored ``running``: that is asked of
-    the kernel."""
-
-    run: str
-    plan_id: str
-    revision: str
-    status: str
-    reason: str
-    created: float
-    ended: float | None
-
-
-class Blocker(NamedTuple):
+class Blocker(Struct):
     """What a run waits for: the name that people answer to, what is asked, since when (seconds since 1970, None: not
     known), and who may decide (empty: anybody)."""
 
@@ -39,7 +29,7 @@ class Blocker(NamedTuple):
     who: str = ""
 
 
-class Digested(NamedTuple):
+class Digested(Struct):
     """A run of a digest. ``counts`` are its tasks by status (empty for one that completed and is only counted),
     ``failures`` the tasks that failed, each with the reason; ``done`` those that completed in the period, ``running``
     those under way, each with the start of its attempt (seconds since 1970), ``following`` those that come next."""
@@ -58,7 +48,7 @@ class Digested(NamedTuple):
     """Whether the run was named, so that it is listed however it ended."""
 
 
-class Worded(NamedTuple):
+class Worded(Struct):
     """The facts in the words of a ``model``, and the run in which it was asked."""
 
     text: str
@@ -70,15 +60,18 @@ _WIDEST = 160
 """Characters of a question or a reason."""
 
 
-def digest_object(runs: Sequence[Digested], since: float, asked: Sequence[dict[str, Json]] = ()) -> dict[str, Json]:
-    """The digest as data; ``asked`` is what the project itself asks, as ``views/gates.py`` gives it."""
+def digest_object(runs: Sequence[Digested], since: float, asked: Sequence[Question] = ()) -> dict[str, Json]:
+    """The digest as data; ``asked`` is what the project itself asks."""
     return {
         "format": 1,
         "since": rfc3339(since),
         "totals": _totals(runs),
         "runs": [_object(each) for each in runs],
-        "project": [{name: fact[name] for name in ("kind", "gate", "ask", "who", "commands")} for fact in asked],
+        "project": [{name: fact[name] for name in _OF_PROJECT} for fact in map(project_object, asked)],
     }
+
+
+_OF_PROJECT = ("kind", "gate", "ask", "who", "commands")
 
 
 def _object(each: Digested) -> dict[str, Json]:
@@ -111,7 +104,7 @@ def _totals(runs: Sequence[Digested]) -> dict[str, int]:
 
 
 def digest_lines(
-    terminal: Terminal, runs: Sequence[Digested], since: float, now: float, asked: Sequence[dict[str, Json]] = ()
+    terminal: Terminal, runs: Sequence[Digested], since: float, now: float, asked: Sequence[Question] = ()
 ) -> list[str]:
     """A line with the totals, then the runs that are open, those that did not complete, what the project asks, and the
     completed by plan."""
@@ -122,8 +115,8 @@ def digest_lines(
     for each in sorted(runs, key=lambda one: one.run.ended is not None):
         if each.run.status != "completed" or each.whole:
             lines += _run_lines(terminal, each, now)
-    for fact in asked:
-        lines += project_lines(terminal, fact)
+    for question in asked:
+        lines += project_lines(terminal, question)
     completed: dict[str, int] = {}
     for each in runs:
         if each.run.status == "completed" and not each.whole:

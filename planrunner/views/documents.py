@@ -24,7 +24,7 @@ def document(**fields: Json) -> dict[str, Json]:
 
 
 def document_of(record: Json, *more: dict[str, Json]) -> dict[str, Json]:
-    """A document with the fields of a record, which is a NamedTuple or a mapping, and of ``more`` mappings."""
+    """A document with the fields of a record, which is a record or a mapping, and of ``more`` mappings."""
     fields = record if isinstance(record, dict) else record._asdict()
     return {"format": FORMAT, **fields, **{name: value for each in more for name, value in each.items()}}
 

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.escapes import harmless
-from planrunner.machine.names import called_off_inside, label
+from planrunner.later import Later
+from planrunner.machine.names import label
 from planrunner.machine.state import State
-from planrunner.machine.stops import deadline_text, stop_text
-from planrunner.plan.expressions.tree import paths_of
-from planrunner.source import Source
-from planrunner.views.budget import budget_line, extending
-from planrunner.views.checkpoint import warnings
-from planrunner.views.failure import failure_blocks, tolerated_lines
-from planrunner.views.gates import next_commands
-from planrunner.views.hypotheses import hypotheses_line
-from planrunner.views.revision import proposal_commands
-from planrunner.views.rollback import rollback_lines
-from planrunner.views.status import (
-    NAMED,
-    counts_text,
-    doubt_answers,
-    doubtful,
-    is_dry,
-    listed,
-    run_words,
-    shown_counts,
-    waiting,
-)
-from planrunner.views.suggestions import suggestion_lines
-from planrunner.views.terminal import Terminal, duration_text, plural, word
+from planrunner.machine.stops import called_off_inside, deadline_text, stop_text
+from planrunner.plan.agents import CRITIQUE
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.runs import run_words
+from planrunner.views.status import NAMED, counts_text, doubt_answers, doubtful, is_dry, listed, shown_counts, waiting
+from planrunner.views.terminal import Terminal, plural, word
+
+if TYPE_CHECKING:
+    from planrunner.plan.expressions.tree import paths_of
+    from planrunner.source import Source
+    from planrunner.views.budget import budget_line, extending
+    from planrunner.views.checkpoint import warnings
+    from planrunner.views.failure import failure_blocks, tolerated_lines
+    from planrunner.views.gates import next_commands
+    from planrunner.views.hypotheses import hypotheses_line
+    from planrunner.views.revision import proposal_commands
+    from planrunner.views.rollback import rollback_lines
+    from planrunner.views.suggestions import suggestion_lines
+else:
+    paths_of = Later("planrunner.plan.expressions.tree:paths_of")
+    budget_line = Later("planrunner.views.budget:budget_line")
+    extending = Later("planrunner.views.budget:extending")
+    warnings = Later("planrunner.views.checkpoint:warnings")
+    failure_blocks = Later("planrunner.views.failure:failure_blocks")
+    tolerated_lines = Later("planrunner.views.failure:tolerated_lines")
+    next_commands = Later("planrunner.views.gates:next_commands")
+    hypotheses_line = Later("planrunner.views.hypotheses:hypotheses_line")
+    proposal_commands = Later("planrunner.views.revision:proposal_commands")
+    rollback_lines = Later("planrunner.views.rollback:rollback_lines")
+    suggestion_lines = Later("planrunner.views.suggestions:suggestion_lines")
+
 
 DRY = "dry run: nothing was done, nothing is kept"
 """What stands for the id of a run that only happened on paper."""
@@ -43,15 +54,15 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
         lines.append(f"  made-up outputs decided in this dry run: {decided}")
         lines.append(f"  what only a run can tell: {terminal.program} preview PLAN")
     if state.ledger is not None:
-        text = budget_line(state, state.ended_at or 0.0)
+        text = budget_line(state, state.ended_at or state.active_since or 0.0)
         lines += [f"  {text}"] if text else []
-    if text := hypotheses_line(terminal, state):
+    if state.evidence and (text := hypotheses_line(terminal, state)):
         lines.append(f"  {text}")
-    lines += [f"  {line}" for line in suggestion_lines(state)]
+    if CRITIQUE in state.traits:
+        lines += [f"  {line}" for line in suggestion_lines(state)]
     if any(task_state.outcome is not None and task_state.outcome.refused for task_state in state.tasks):
         lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
-        # Late: only runs with trouble pay for it.
         lines += failure_blocks(terminal, state, run_id, source)
     if state.checkpoints is not None:
         lines += warnings(terminal, state)

@@ -7,8 +7,9 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from planrunner.escapes import harmless
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.views.proof import percent, sound
-from planrunner.views.terminal import Terminal, duration_text, plural, table
+from planrunner.views.terminal import Terminal, plural, table
 
 Json = Any
 

@@ -11,17 +11,15 @@ from hashlib import sha256
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from planrunner.escapes import harmless
-from planrunner.extras import installing, named_in
+from planrunner.escapes import harmless, masked
+from planrunner.later import Later
 from planrunner.machine.events import LOST, Outcome
-from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.statuses import status_word
 from planrunner.plan.agents import ASKING
-from planrunner.redaction import masked
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.source import Source, Span, notation_of
-from planrunner.views.budget import extending
+from planrunner.statuses import status_word
 from planrunner.views.containers import around_text
 from planrunner.views.status import (
     advice,
@@ -32,10 +30,18 @@ from planrunner.views.status import (
     outputs_of,
     settling_commands,
 )
-from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
+from planrunner.views.terminal import Terminal, cut, plural, word
 
 if TYPE_CHECKING:
-    from planrunner.machine.state import State
+    from planrunner.extras import installing, named_in
+    from planrunner.machine.joins import without_value
+    from planrunner.views.budget import extending
+else:
+    installing = Later("planrunner.extras:installing")
+    named_in = Later("planrunner.extras:named_in")
+    without_value = Later("planrunner.machine.joins:without_value")
+    extending = Later("planrunner.views.budget:extending")
+
 
 Json = Any
 

@@ -23,11 +23,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import category, combining, east_asian_width
 
 from planrunner.diagnostics import RULES, Diagnostic, Fix, Severity
 from planrunner.plan.fixes import preview
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 from planrunner.views.terminal import plural
 
@@ -41,7 +42,7 @@ BEFORE = 40
 """Characters shown before the marked part of a line that is cut."""
 
 
-class Window(NamedTuple):
+class Window(Struct):
     """The part of a line that is shown: characters ``start`` to ``end`` of it, with ``lead`` for what is cut before."""
 
     text: str
@@ -111,7 +112,7 @@ _COLOURS: dict[str, str] = {
 }
 
 
-class _Mark(NamedTuple):
+class _Mark(Struct):
     """One underline: columns of one line, counted in characters from 0."""
 
     line: int

@@ -3,19 +3,21 @@ as Mermaid and as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
-from planrunner.machine.statuses import status_word
 from planrunner.plan.agents import UNNAMED
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.plan.tasks import inner
+from planrunner.records import Struct
+from planrunner.statuses import status_word
 from planrunner.views.terminal import Terminal, pad, plural, width
 
 
-class Node(NamedTuple):
+class Node(Struct):
     """One task. ``shape`` is its role, or ``GATE``; ``status`` is empty where no run colours the drawing. ``id`` is the
     place in the plan, ``polish/draft`` for a task inside another, whose place in ``Drawing.nodes`` is ``parent``.
     ``holds`` says how a task holds or multiplies others (``loop, at most 4 rounds``), ``group`` that they are drawn
@@ -32,7 +34,7 @@ class Node(NamedTuple):
     group: bool = False
 
 
-class Arrow(NamedTuple):
+class Arrow(Struct):
     """From one task to another on its level, by their places in ``Drawing.nodes``. ``kind`` is need, success, failure,
     always or condition; ``label`` says when the arrow is taken, empty for a need."""
 
@@ -42,7 +44,7 @@ class Arrow(NamedTuple):
     label: str
 
 
-class Drawing(NamedTuple):
+class Drawing(Struct):
     plan: str
     title: str
     nodes: tuple[Node, ...]
@@ -210,7 +212,7 @@ def _what(task: Task) -> str:
     return f"gate: {task.gate.kind}" if task.gate is not None else task.uses
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """One task: its number in the plan, its level from 0, and the numbers of the tasks it comes after, without the one
     it is listed under."""
 
@@ -428,3 +430,13 @@ def _mermaid_escaped(text: str) -> str:
     for sign, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("\n", " "), ("`", "#96;")):
         text = text.replace(sign, entity)
     return text
+
+
+def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:
+    """A plan's graph as ``mermaid``, ``dot`` or ``json`` text; ``statuses`` colours it by a run."""
+    drawn = drawing(plan, statuses)
+    if form == "mermaid":
+        return render_mermaid(drawn)
+    if form == "dot":
+        return render_dot(drawn)
+    return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"

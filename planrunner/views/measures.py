@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planrunner.escapes import harmless
-from planrunner.views.terminal import Terminal, duration_text, pad, width
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.terminal import Terminal, pad, width
 
 Json = Any
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.escapes import harmless
-from planrunner.redaction import masked
+from planrunner.escapes import harmless, masked
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
 from planrunner.views.documents import document
-from planrunner.views.status import rfc3339
-from planrunner.views.terminal import duration_text
+from planrunner.views.runs import rfc3339
 
 Json = Any
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-class Fact(NamedTuple):
+class Fact(Struct):
     """A statement and the events (by number) that it rests on; none where it follows from the plan. ``more`` are lines
     below it."""
 
@@ -30,7 +30,7 @@ class Fact(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-class Cause(NamedTuple):
+class Cause(Struct):
     """What failed by itself: the ``task`` as the run names it, one sentence, what is known (names and texts) and the
     events of its last attempt."""
 
@@ -40,7 +40,7 @@ class Cause(NamedTuple):
     events: tuple[int, ...]
 
 
-class Action(NamedTuple):
+class Action(Struct):
     """Something to do: a sentence, the command that does it (empty where a person has to write something) and why."""
 
     text: str
@@ -48,7 +48,7 @@ class Action(NamedTuple):
     because: str = ""
 
 
-class Moment(NamedTuple):
+class Moment(Struct):
     """A line of the timeline; ``at`` is seconds since 1970, ``after`` seconds since the start of the run."""
 
     seq: int
@@ -57,7 +57,7 @@ class Moment(NamedTuple):
     text: str
 
 
-class Postmortem(NamedTuple):
+class Postmortem(Struct):
     """A run looked back on. ``outcome`` is one sentence; ``over`` tells whether the run has ended; ``open`` are
     questions that the journal does not answer."""
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from planrunner.escapes import escaped, escaped_line, harmless
 from planrunner.jsontext import as_text
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.views.agents import agents_lines
 from planrunner.views.status import amount_text
-from planrunner.views.terminal import Terminal, cut, duration_text, plural
+from planrunner.views.terminal import Terminal, cut, plural
 
 Json = Any
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
 from planrunner.views.documents import document
 from planrunner.views.page.story import Piece, Story, place_of
 from planrunner.views.page.timeline import critical_path_labels
-from planrunner.views.terminal import Terminal, duration_text, pad, plural, width
+from planrunner.views.terminal import Terminal, pad, plural, width
 
 Json = Any
 
@@ -30,7 +32,7 @@ rest, which is planrunner itself."""
 _KINDS = {"attempt": "tasks", "undo": "tasks", "gate": "people", "wait": "waits"}
 
 
-class TaskTime(NamedTuple):
+class TaskTime(Struct):
     """The time of a task over all its rounds and items: seconds at work and seconds of waits and gates."""
 
     task: str
@@ -39,7 +41,7 @@ class TaskTime(NamedTuple):
     waited: float
 
 
-class Profile(NamedTuple):
+class Profile(Struct):
     """What the ``seconds`` of a run went to, by the keys of ``PARTS``; the tasks of its critical path in order; every
     task that began, the one that worked longest first."""
 

@@ -10,7 +10,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from planrunner.escapes import harmless
 from planrunner.machine.replay import Difference, Replayed
-from planrunner.views.terminal import Terminal, duration_text, plural, table
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.terminal import Terminal, plural, table
 
 Json = Any
 

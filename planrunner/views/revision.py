@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from json import dumps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from planrunner.escapes import harmless
+from planrunner.escapes import harmless, masked
 from planrunner.machine.events import Entry, RunResumed, RunRevised, RunStarted
-from planrunner.redaction import masked
+from planrunner.records import Struct
 from planrunner.views.documents import FORMAT, document
 from planrunner.views.status import listed
 from planrunner.views.terminal import Terminal, cut, plural
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Json = Any
 
 
-class Revision(NamedTuple):
+class Revision(Struct):
     """What a revision means. ``number`` is the one the run has with it; where the plan and the parameters are those
     that it has already, that stays and nothing is ``changed``. ``kept`` are tasks that keep their results, ``again``
     those that run again, ``perhaps`` those that are compared at their turn, ``new`` and ``gone`` those that one of the
@@ -51,7 +51,7 @@ class Revision(NamedTuple):
     stopped: tuple[str, ...] = ()
 
 
-class Proposal(NamedTuple):
+class Proposal(Struct):
     """What ``task`` proposes: the ``text`` of a plan with its digest, its diff and the ``reason`` for it; ``path`` is
     the file of the run's plan. ``person`` says why the run does not take it over itself."""
 

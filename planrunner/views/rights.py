@@ -4,11 +4,12 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.escapes import escaped, harmless, numbered
-from planrunner.redaction import masked
-from planrunner.views.terminal import Terminal, cut, duration_text, plural, table, width
+from planrunner.escapes import escaped, harmless, masked, numbered
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
+from planrunner.views.terminal import Terminal, cut, plural, table, width
 
 Json = Any
 
@@ -140,7 +141,7 @@ def _wrapped(screen: Terminal, label: str, items: list[str]) -> Iterator[str]:
     yield f"  {head}{line}"
 
 
-class Said(NamedTuple):
+class Said(Struct):
     """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``open`` where values decide that are
     not known yet, ``later`` for a file that only the call can tell; ``by`` is the rule and its entry, ``place`` the
     line that says so ("": no level says anything), ``help`` why it is refused and what would allow it. ``way`` says of
@@ -154,7 +155,7 @@ class Said(NamedTuple):
     way: str = ""
 
 
-class Explained(NamedTuple):
+class Explained(Struct):
     """A task by its path, what it calls, and what is said to it."""
 
     task: str
@@ -203,7 +204,7 @@ def _lines(said: Said) -> Iterator[str]:
         yield f"{'':<12} {said.help}"
 
 
-class Credited(NamedTuple):
+class Credited(Struct):
     """One credential: ``source`` says where it comes from, ``variable`` where tasks find it, ``place`` which line lists
     it. ``there`` is None if that was not checked; ``problem`` and ``warning`` are empty where all is well. The value is
     nowhere among it."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from planrunner.escapes import harmless
 from planrunner.machine.names import label
 from planrunner.machine.state import State
-from planrunner.views.terminal import Terminal, cut, duration_text, plural
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.views.terminal import Terminal, cut, plural
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
+    from planrunner.machine.graph import Rollback
+    from planrunner.machine.state import CompensationLog, UndoStep
 
 Json = Any
 

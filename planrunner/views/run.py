@@ -4,35 +4,42 @@ called with."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
-from planrunner.machine.budgets import budget_state, scope_of, time_limit
+from planrunner.later import Later
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded
-from planrunner.machine.hypotheses import belief_object, beliefs
 from planrunner.machine.names import is_gone, label
-from planrunner.machine.recovery import is_done, left_text
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.verdicts import judge_unsure
-from planrunner.views.agents import context_lines
-from planrunner.views.digest import RunSummary
-from planrunner.views.gates import gate_objects, may_ask
-from planrunner.views.rollback import rollback_object
-from planrunner.views.status import (
-    is_dry,
-    lasted,
-    outputs_of,
-    pairs,
-    rfc3339,
-    shown_status,
-    waiting,
-)
-from planrunner.views.terminal import Terminal, duration_text, pad, width
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
+from planrunner.views.runs import lasted, rfc3339
+from planrunner.views.status import is_dry, outputs_of, pairs, shown_status, waiting
+from planrunner.views.terminal import Terminal, pad, width
 
 if TYPE_CHECKING:
-    from planrunner.machine.events import Entry
+    from planrunner.machine.budgets import budget_state, scope_of, time_limit
+    from planrunner.machine.hypotheses import belief_object, beliefs
+    from planrunner.machine.recovery import is_done, left_text
+    from planrunner.machine.verdicts import judge_unsure
     from planrunner.plan.model import Artifact
+    from planrunner.views.agents import context_lines
+    from planrunner.views.gates import question_objects
+    from planrunner.views.rollback import rollback_object
+else:
+    budget_state = Later("planrunner.machine.budgets:budget_state")
+    scope_of = Later("planrunner.machine.budgets:scope_of")
+    time_limit = Later("planrunner.machine.budgets:time_limit")
+    belief_object = Later("planrunner.machine.hypotheses:belief_object")
+    beliefs = Later("planrunner.machine.hypotheses:beliefs")
+    is_done = Later("planrunner.machine.recovery:is_done")
+    left_text = Later("planrunner.machine.recovery:left_text")
+    judge_unsure = Later("planrunner.machine.verdicts:judge_unsure")
+    context_lines = Later("planrunner.views.agents:context_lines")
+    rollback_object = Later("planrunner.views.rollback:rollback_object")
+    question_objects = Later("planrunner.views.gates:question_objects")
+
 
 Json = Any
 
@@ -69,7 +76,7 @@ def run_object(
         **({"params": state.params, **_times(state, entries)} if entries else {}),
         "stopped": stopped(state),
         "waiting": waiting(state),
-        "gates": _gates(state, now),
+        "gates": question_objects(state, now),
         "tasks": {
             task.id: task_object(state, number)
             | ({"attempt_history": history.get(task.id, [])} if entries else {})
@@ -95,20 +102,6 @@ def run_object(
     return document
 
 
-def listed_object(run: RunSummary) -> dict[str, Json]:
-    """A run of the list, with the names that its own object has."""
-    return {
-        "run_id": run.run,
-        "plan": run.plan_id,
-        "revision": run.revision,
-        "status": run.status,
-        "reason": run.reason,
-        "started": rfc3339(run.created),
-        "ended": rfc3339(run.ended),
-        "duration": lasted(run.created, run.ended),
-    }
-
-
 def _times(state: State, entries: Sequence[Entry]) -> dict[str, Json]:
     """When the run began, one that was made by a fork at the fork, and ended (null while it is not over), and the
     seconds from the one to the other."""
@@ -117,7 +110,7 @@ def _times(state: State, entries: Sequence[Entry]) -> dict[str, Json]:
     return {"started": rfc3339(started), "ended": rfc3339(ended), "duration": lasted(started, ended)}
 
 
-class Attempt(NamedTuple):
+class Attempt(Struct):
     """An attempt by the path of its task. Times are seconds since 1970; without an end there is no outcome."""
 
     task: str
@@ -169,11 +162,6 @@ def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
     kept = (alike or (records if not name else []))[:2]
     content = {key: kept[0].get(key) for key in ("sha256", "path", "size", "type")} if len(kept) == 1 else {}
     return {"name": wanted.name, "from": wanted.source, **content}
-
-
-def _gates(state: State, now: float) -> list[dict[str, Json]]:
-    """The questions to people, with what they need to answer them."""
-    return gate_objects(state, now) if may_ask(state) else []
 
 
 def stopped(state: State) -> dict[str, str] | None:

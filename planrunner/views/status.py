@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from planrunner.escapes import harmless
+from planrunner import errors
+from planrunner.escapes import harmless, masked
 from planrunner.jsontext import as_text
 from planrunner.jsontext import shown as value_text
-from planrunner.machine.budgets import shown
-from planrunner.machine.compensation import is_undoable
-from planrunner.machine.graph import Frame
-from planrunner.machine.ledger import units
+from planrunner.later import Later
 from planrunner.machine.names import by_its_own, label, local_name, replaced_tasks, written_name
-from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.state import State
-from planrunner.machine.statuses import status_word
-from planrunner.redaction import masked
-from planrunner.views.terminal import cut, duration_text, word
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.statuses import status_word
+from planrunner.views.terminal import cut, word
 
 if TYPE_CHECKING:
-    from planrunner.machine.state import State, TaskState
+    from planrunner.machine.budgets import shown
+    from planrunner.machine.compensation import is_undoable
+    from planrunner.machine.graph import Frame
+    from planrunner.machine.ledger import units
+    from planrunner.machine.recovery import is_done, on_resume
+    from planrunner.machine.state import TaskState
     from planrunner.plan.model import Task
+else:
+    shown = Later("planrunner.machine.budgets:shown")
+    is_undoable = Later("planrunner.machine.compensation:is_undoable")
+    units = Later("planrunner.machine.ledger:units")
+    is_done = Later("planrunner.machine.recovery:is_done")
+    on_resume = Later("planrunner.machine.recovery:on_resume")
+
 
 Json = Any
+
+
+_REST_CODES = {
+    "interrupted": errors.INTERRUPTED,
+    "terminated": errors.TERMINATED,
+    "hangup": errors.HUNG_UP,
+    "quit": errors.QUIT,
+    "storage": errors.STORAGE,
+}
+
+
+def exit_code(state: State) -> int:
+    """The exit code of the contract for a run as its runner leaves it."""
+    if state.status == "completed":
+        return errors.OK
+    if state.status == "blocked":
+        return errors.WAITING
+    if state.status == "paused":
+        return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.reason in ("budget", "deadline"):
+        return errors.BUDGET
+    if not state.failures:
+        return errors.FAILED
+    number = state.failures[0]
+    failed = state.tasks[number]
+    if failed.failure in ("rejected", "expired"):
+        return errors.REJECTED
+    if failed.failure == "budget":
+        return errors.BUDGET
+    if failed.reason == "backup" and state.compensation_log is not None:
+        rule = state.compensation_log.problems.get(number, ("", "", ""))[2]
+    else:
+        rule = "" if failed.outcome is None else failed.outcome.rule
+    return errors.DENIED if rule else errors.FAILED
 
 
 def amount_text(what: str, value: float | None) -> str:
@@ -36,17 +78,6 @@ def amount_text(what: str, value: float | None) -> str:
     if what == "cost":
         return shown(what, units(what, value) or 0)
     return f"{value:g}" if value != int(value) else str(int(value))
-
-
-def because(status: str, reason: str) -> str:
-    """``" (budget)"`` behind the status of a run, where its reason says more than that."""
-    return f" ({reason})" if reason not in ("", status) and status != "completed" else ""
-
-
-def run_words(status: str, reason: str) -> str:
-    """How a run stands, for people: ``rolled back``, ``failed (budget)``."""
-    undone = (status, reason) == ("cancelled", "rolled_back")
-    return "rolled back" if undone else f"{status}{because(status, reason)}"
 
 
 def shown_status(state: State, number: int) -> str:
@@ -208,20 +239,6 @@ def elapsed(task_state: TaskState, now: float) -> float:
         return 0.0
     going = task_state.status in ("running", "pending", "queued") or task_state.ended is None
     return max(0.0, (now if going else task_state.ended or now) - task_state.started - task_state.idle)
-
-
-def rfc3339(at: float | None) -> str | None:
-    """Seconds since 1970 as ``2026-11-23T13:09:01.825Z``; None stays None."""
-    if at is None:
-        return None
-    milliseconds = int(at * 1000)
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
-    return f"{whole}.{milliseconds % 1000:03d}Z"
-
-
-def lasted(started: float | None, ended: float | None) -> float | None:
-    """Seconds between two points in time; None where one of them is not known."""
-    return None if started is None or ended is None else round(max(0.0, ended - started), 3)
 
 
 _FIRST = (

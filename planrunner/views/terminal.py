@@ -7,27 +7,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from typing import TextIO
-from unicodedata import combining, east_asian_width
 
 from planrunner.escapes import harmless, quiet
+from planrunner.later import Later
+from planrunner.statuses import SHOWN
 
-SIGNS: dict[str, tuple[str, str, str]] = {
-    "pending": ("·", ".", "dim"),
-    "queued": ("·", ".", "dim"),
-    "running": ("●", "*", "cyan"),
-    "retrying": ("↻", "~", "yellow"),
-    "blocked": ("◷", "?", "yellow"),
-    "paused": ("◷", "?", "yellow"),
-    "completed": ("✔", "+", "green"),
-    "failed": ("✘", "x", "red"),
-    "skipped": ("○", "-", "dim"),
-    "omitted": ("○", "-", "dim"),
-    "cancelled": ("⊘", "/", "yellow"),
-    "abandoned": ("⊘", "/", "yellow"),
-    "in_doubt": ("?", "?", "magenta"),
-    "rolled_back": ("↩", "<", "yellow"),
-}
-"""Status → (sign, sign in ASCII, colour)."""
+combining = Later("unicodedata:combining")
+east_asian_width = Later("unicodedata:east_asian_width")
 
 CODES: dict[str, str] = {
     "bold": "1",
@@ -43,19 +29,6 @@ CODES: dict[str, str] = {
 def plural(count: int, noun: str) -> str:
     """``1 task``, ``2 tasks``, ``10,000 items``."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def duration_text(seconds: float) -> str:
-    """A duration for people: ``250ms``, ``12.3s``, ``4m05s``, ``2h03m``, ``3d04h``."""
-    if seconds < 0.9995:
-        return f"{max(0, round(seconds * 1000))}ms"  # an imagined clock may be a hair behind
-    if seconds < 59.95:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02d}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
 
 
 EDGE = 200
@@ -119,7 +92,7 @@ class Terminal:
         """The sign of a status, coloured."""
         known = self._signs.get(status)
         if known is None:
-            sign, plain, color = SIGNS.get(status, SIGNS["pending"])
+            _, _, sign, plain, color, _, _ = SHOWN.get(status, SHOWN["pending"])
             known = self._signs[status] = self.paint(sign if self.unicode else plain, color)
         return known
 
@@ -141,7 +114,6 @@ def width(text: str) -> int:
     """How many columns a text takes on a terminal; the text holds no control characters."""
     if text.isascii():
         return len(text)
-    # Late: most names and messages are ASCII.
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.machine.compensation import undone_containers
@@ -11,12 +10,14 @@ from planrunner.machine.explain import refused
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.statuses import status_word
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
+from planrunner.statuses import status_word
 from planrunner.views.containers import end_text, is_of_calls, name_inside, progress_text, round_text
 from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
 from planrunner.views.status import attempt_text, counts_text, elapsed, is_resting, shown_status
-from planrunner.views.terminal import Terminal, cut, duration_text, pad, width
+from planrunner.views.terminal import Terminal, cut, pad, width
 
 WHOLE = 60
 """A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
@@ -25,7 +26,7 @@ DULL = frozenset({"completed", "pending", "omitted", "skipped"})
 TROUBLE = ("failed", "in_doubt", "blocked")
 
 
-class Row(NamedTuple):
+class Row(Struct):
     """A line: a task by its number, how deep it stands and what it is called there; or a line of text (-1) with a
     status."""
 
@@ -71,7 +72,7 @@ MOST = 20
 """Tasks of one level that are listed though the run is not shown whole."""
 
 
-class _Drawing(NamedTuple):
+class _Drawing(Struct):
     """What is shown of a run. ``frames`` are those that each task opened, ``notable`` the tasks with something to tell,
     or around one that has; ``whole`` shows all tasks, ``fold`` none that went well."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from workbench import environment, planrunner
+from workbench import planrunner
 
 from planrunner.testing.scripted_model import ScriptedModel
 
@@ -44,18 +43,6 @@ class Bench:
 
     def call(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return planrunner(self.folder, *words, **variables)
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """The command in a session of its own, to be killed with all that it started."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
 
     def run(self, plan: str, *words: str, **sections: Json) -> dict[str, Json]:
         """The run of a plan as ``exec --json`` tells it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-import pytest
+from rows import rows
 from workbench import ROOT
 
 RULED_OUT = {
@@ -118,7 +118,7 @@ def _rows() -> Iterator[Text]:
                 yield from (Text(page.place, cell) for cell in re.split(r"(?<!\\)\|", line))
 
 
-@pytest.mark.parametrize("texts", [_messages, _docstrings, _comments, _pages, _plans, _schemas])
+@rows("texts", [_messages, _docstrings, _comments, _pages, _plans, _schemas])
 def test_ruled_out_words_are_not_used(texts: Callable[[], Iterator[Text]]) -> None:
     assert not [
         f"{text.place}: …{text.text[max(0, match.start() - 40) : match.end() + 30]!r}: {instead}"
@@ -128,7 +128,7 @@ def test_ruled_out_words_are_not_used(texts: Callable[[], Iterator[Text]]) -> No
     ]
 
 
-@pytest.mark.parametrize("texts", [_messages, _docstrings, _pages, _rows, _plans, _schemas])
+@rows("texts", [_messages, _docstrings, _pages, _rows, _plans, _schemas])
 def test_sentences_are_short_enough_to_be_read_once(texts: Callable[[], Iterator[Text]]) -> None:
     assert not [
         f"{text.place}: {words} words: {sentence}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import rows
 from workbench import planrunner
 
 from planrunner.capabilities import builtin
@@ -93,7 +94,7 @@ def test_a_database_in_a_file_is_not_called(tmp_path: Path) -> None:
     assert (code, told["budget"]["calls"]["used"]) == (0, 0)
 
 
-@pytest.mark.parametrize("name", sorted(builtin.TARGETS))
+@rows("name", sorted(builtin.TARGETS))
 def test_what_reaches_over_the_network_says_that_it_spends_calls(name: str) -> None:
     found = description_of(name)
     said = " ".join(found.risks)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planrunner.capabilities.builtin import TARGETS
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, Preview
 from planrunner.files import beneath, staged
 
 LEFT_AND_RIGHT = [
@@ -148,7 +148,7 @@ def test_an_act_that_has_nothing_to_do_says_so(tmp_path: Path, act: str) -> None
     assert not desk.fresh(verb, **inputs)["changed"]
     assert desk.tree() == done
     assert desk.capture(verb, **inputs)["changes"] == []
-    assert desk.preview(verb, **inputs) == ("nothing would change", "", ())
+    assert desk.preview(verb, **inputs) == Preview("nothing would change")
 
 
 @pytest.mark.parametrize("act", ACTS)

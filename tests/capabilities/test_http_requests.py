@@ -205,7 +205,7 @@ class TestWhatComesOut:
             assert project.get(peer.url, expect_schema=schema).outputs["json"] == {"id": 1}
             ended = project.get(peer.url, expect_schema=schema)
             assert (ended.failure, ended.outputs["json"]) == ("logic", {"id": "x"})
-            assert "the answer does not fit `expect_schema`: /id:" in ended.message
+            assert "the response does not match `expect_schema`: /id:" in ended.message
             assert project.get(peer.url, expect_schema=schema).failure == "logic"
             for _ in range(2):
                 assert "the answer is not JSON" in project.get(peer.url, expect_schema=schema).message

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Started, start
 from llm_parts import CANARY, Attempt, Models, Odd, used
-from workbench import ROOT
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.complete import complete
@@ -221,13 +219,9 @@ class Project:
         (folder / ".planrunner").mkdir()
         self.folder = folder
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> Started:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
-        paths = [str(ROOT), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-        command = [sys.executable, "-m", "planrunner", *arguments]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+        return start(*arguments, folder=self.folder, env=environment)
 
     def run(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
         """Exit code, what was told, and what was said."""

@@ -7,13 +7,14 @@ import json
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
+from rows import rows
 from workbench import ROOT
 
 from planrunner.escapes import tame
@@ -58,7 +59,7 @@ def on_terminal(folder: Path, *words: str) -> str:
     parts: list[bytes] = []
     limit = time.monotonic() + 240
     while time.monotonic() < limit:
-        if select.select([master], [], [], 0.2)[0]:
+        if wait([master], 0.2):
             try:
                 parts.append(os.read(master, 65_536))
             except OSError:
@@ -152,7 +153,7 @@ def test_a_log_goes_into_a_pipe_byte_for_byte(project: Path) -> None:
     assert piped.stdout.count(HOSTILE.encode()) >= 1
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "shown"),
     [
         ("plain ä 👨‍👩‍👧\ttext\n", "plain ä 👨‍👩‍👧\ttext\n"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from rows import rows
 from workbench import ROOT
 
 from planrunner import errors
@@ -25,7 +25,7 @@ def test_every_exit_code_is_documented_and_no_other():
     assert documented == declared | {PIPE_CLOSED, UNWRITTEN}
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in COMMANDS])
+@rows("name", [name for name, *_ in COMMANDS])
 def test_every_command_of_the_table_is_declared_with_examples_or_is_plain(name):
     command = load(name)
     assert command is not None
@@ -40,7 +40,7 @@ def test_every_command_belongs_to_a_group_and_stands_in_the_help(run):
     assert all(re.search(rf"^  {name} ", text, re.MULTILINE) for name, *_ in COMMANDS)
 
 
-@pytest.mark.parametrize("module", sorted({module for _, module, *_ in COMMANDS}))
+@rows("module", sorted({module for _, module, *_ in COMMANDS}))
 def test_command_modules_are_thin(module):
     """What a command does stands below it; what is shared by commands keeps to the bounds of the architecture."""
     path = ROOT / f"planrunner/cli/{module}.py"

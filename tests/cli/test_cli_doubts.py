@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import wait
 
 import pytest
 
@@ -49,7 +49,7 @@ class AtTerminal:
         self.seen = self.seen.partition(text)[2]
 
     def _read(self):
-        if not select.select([self.terminal], [], [], 0.2)[0]:
+        if not wait([self.terminal], 0.2):
             return True
         try:
             data = os.read(self.terminal, 65536)

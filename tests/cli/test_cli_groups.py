@@ -138,7 +138,7 @@ def test_one_in_the_queue_waits_there_and_the_queue_says_for_which(project: Proj
 
     until(lambda: item()["reason"] == f"run {run} of the group `x` goes on")
     project.open()
-    until(lambda: item()["status"] == "done")
+    until(lambda: item()["status"] == "completed")
 
 
 @pytest.mark.parametrize("words", [["--overlap", "skip"], ["--group", " "], ["--group", "x", "--overlap", "wait"]])

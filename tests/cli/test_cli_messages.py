@@ -104,6 +104,14 @@ def test_only_the_newest_reports_are_kept_and_other_files_stay(monkeypatch, tmp_
     assert sorted(logs.iterdir()) == [other, *old[11:], Path(path)]
 
 
+def test_reports_of_one_moment_lie_side_by_side(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("planrunner.cli.crash.time.strftime", lambda form: "20200101T000000")
+    (tmp_path / "state").mkdir()
+    paths = {write_report(ZeroDivisionError("oops"), ["--state", "state", "mcp"]) for _ in range(3)}
+    assert sorted(paths) == sorted(map(str, (tmp_path / "state" / "logs").iterdir())) and len(paths) == 3
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly():
     read, write = os.pipe()
     os.close(read)

@@ -6,13 +6,13 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,7 @@ class Session:
 
     def read(self, seconds: float) -> bool:
         """Take in what comes within the time; False at the end."""
-        ready, _, _ = select.select([self._master], [], [], seconds)
+        ready = wait([self._master], seconds)
         if not ready:
             return True
         try:

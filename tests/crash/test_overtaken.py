@@ -11,8 +11,8 @@ import pytest
 from workbench import planrunner
 
 from planrunner import errors
+from planrunner.app.follow.summaries import recent
 from planrunner.app.history import audit as denials
-from planrunner.app.history.show import RunQuery, recent_runs
 from planrunner.app.runs import resume as continued
 from planrunner.app.runs.execute import Silent
 from planrunner.app.runs.resume import resume
@@ -150,8 +150,8 @@ class TestWhoeverOnlyReads:
 
     def test_does_not_call_a_run_cut_off_that_ends_just_now(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as steered:
-            first(leases, "is_locked", lambda: write_on(state, RUN, RunEnded("completed")), steered)
-            assert [run.status for run in recent_runs(state, RunQuery())] == ["completed"]
+            first(leases, "leased", lambda: write_on(state, RUN, RunEnded("completed")), steered)
+            assert [run.status for run in recent(state)] == ["completed"]
 
     def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         chain = known_chain(state)

@@ -9,11 +9,10 @@ import pytest
 
 from planrunner import __version__
 from planrunner.app.runs import execute as runs
-from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
+from planrunner.app.runs.execute import SCHEMA, ExecRequest, RunResult, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.engine import calls
 from planrunner.errors import StorageFailed
-from planrunner.machine.events import EDITION
 
 PLAN = """\
 plan: p
@@ -65,9 +64,8 @@ def test_of_an_older_version_that_decided_differently_goes_on_with_a_warning(
     )
 
 
-@pytest.mark.parametrize("name", ["EDITION", "SCHEMA"])
-def test_of_a_newer_version_whose_rules_are_not_known_does_not_go_on(begin: Begin, tmp_path: Path, name: str) -> None:
-    run = begin(__version__="9.0.0", **{name: EDITION + 1})
+def test_of_a_newer_version_whose_rules_are_not_known_does_not_go_on(begin: Begin, tmp_path: Path) -> None:
+    run = begin(__version__="9.0.0", SCHEMA=SCHEMA + 1)
     with pytest.raises(StorageFailed) as refused:
         go_on(run, tmp_path)
     assert refused.value.message == f"run {run} began with planrunner 9.0.0, whose rules {__version__} does not know"

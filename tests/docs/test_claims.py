@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from rows import rows
 from ruamel.yaml import YAML
 from workbench import ROOT
 
@@ -25,14 +25,14 @@ def sentences(page: str) -> list[str]:
     return [each for each in said if words.search(each) and "`tests/" not in each]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@rows("page", PAGES)
 def test_each_claim_of_a_page_is_tied_to_a_test(page: str) -> None:
     said, known = sentences(page), tuple(CLAIMS[page])
     assert [each for each in said if not each.startswith(known)] == []
     assert [each for each in known if not any(sentence.startswith(each) for sentence in said)] == []
 
 
-@pytest.mark.parametrize("named", sorted({test for page in PAGES for test in CLAIMS[page].values()}))
+@rows("named", sorted({test for page in PAGES for test in CLAIMS[page].values()}))
 def test_the_test_of_a_claim_exists(named: str) -> None:
     path, _, name = named.partition("::")
     assert re.search(rf"def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"))

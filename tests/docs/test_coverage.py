@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from rows import rows
 from workbench import ROOT, planrunner
 
 from planrunner.cli.table import COMMANDS
@@ -158,10 +158,10 @@ def _drop(name: str, *key: str) -> Callable[[Rows], None]:
     return lambda rows: rows[name].pop(key[0]) if key else rows.pop(name)
 
 
-GATES = "tests/machine/test_gates_machine.py"
+GATES = "tests/machine/test_gates.py"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("change", "fault"),
     [
         (_drop("H1"), "H1: missing"),

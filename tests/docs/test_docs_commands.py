@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from commands import run
+from commands import run, start
+from rows import rows
 from workbench import ROOT
 
 from planrunner.plan.schema import document_check
@@ -44,12 +45,19 @@ def _commands(page: Path) -> bool:
     return any(blocks.runs(block) for block in blocks.blocks(page))
 
 
+def _called(words: list[str], folder: Path, env: dict[str, str]) -> tuple[str, int]:
+    process = start(*words, folder=folder, env=env, is_one_stream=True)
+    printed, _ = process.communicate(240)
+    code = process.wait()
+    return printed, code if code >= 0 else 128 - code
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page)], ids=_name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     for program in blocks.needs(page):
         if why := presence.bubblewrap()[1] if program == "bwrap" else "" if shutil.which(program) else "not installed":
             pytest.skip(f"the page needs `{program}`: {why}")
-    session = blocks.Session(tmp_path)
+    session = blocks.Session(tmp_path, _called)
     found = [difference for _, differences, _ in blocks.run_page(page, session) for difference in differences]
     told = [f"{one.place}: $ {one.command}\n[exit {one.code}, wanted {one.wanted}]\n{one.printed}" for one in found]
     assert not found, "\n".join(told)
@@ -155,7 +163,7 @@ def _links() -> Iterator[tuple[str, str]]:
                 yield _name(page), target
 
 
-@pytest.mark.parametrize(("page", "target"), sorted(set(_links())))
+@rows(("page", "target"), sorted(set(_links())))
 def test_links_lead_somewhere(page: str, target: str) -> None:
     path, _, anchor = target.partition("#")
     file = (ROOT / page).parent / path if path else ROOT / page

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rows import rows
 from shown import check_output
 from workbench import ROOT, planrunner
 
@@ -124,14 +125,14 @@ def test_every_plan_has_an_ending_in_the_table() -> None:
     assert {path.name for path in PLANS.iterdir() if path.is_file()} == ENDINGS.keys() | SEPARATELY
 
 
-@pytest.mark.parametrize("plan", sorted(ENDINGS.keys() | SEPARATELY))
+@rows("plan", sorted(ENDINGS.keys() | SEPARATELY))
 def test_lint_finds_no_errors(plan: str) -> None:
     done = _planrunner(["lint", f"plans/{plan}", "--format", "json"], ROOT)
     errors = [finding for finding in json.loads(done.stdout)["findings"] if finding["severity"] == "error"]
     assert (done.returncode, errors) == (0, [])
 
 
-@pytest.mark.parametrize("plan", [path.name for path in sorted(PLANS.glob("*.yaml"))])
+@rows("plan", [path.name for path in sorted(PLANS.glob("*.yaml"))])
 def test_editors_are_told_where_the_schema_is(plan: str) -> None:
     first = (PLANS / plan).read_text(encoding="utf-8").splitlines()[0]
     assert first == "# yaml-language-server: $schema=../schemas/plan.schema.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from rows import rows
 from slow import ROOMS, SAMPLES, is_slow
 from workbench import ROOT
 
@@ -13,7 +13,7 @@ SECURITY = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="u
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE + SECURITY)))
 
 
-@pytest.mark.parametrize(("file", "name"), NAMED)
+@rows(("file", "name"), NAMED)
 def test_the_test_that_holds_a_promise_exists(file: str, name: str) -> None:
     assert re.search(rf"def {name}\(", (ROOT / file).read_text(encoding="utf-8"))
 

@@ -22,7 +22,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "plans", tmp_path / "plans")
     shutil.copy(ROOT / "planrunner.yaml", tmp_path)
     (tmp_path / ".planrunner").mkdir(mode=0o700)
-    peer = ROOT / "plans" / "capabilities" / "peers" / "recording_clients.py"
+    peer = ROOT / "plans/playbooks/parts/deploy/recording_clients.py"
     subprocess.run([sys.executable, str(peer), str(tmp_path / "build" / "clients")], check=True)
     return tmp_path
 

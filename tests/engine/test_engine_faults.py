@@ -59,7 +59,7 @@ class TestWhatIsRaised:
         bench.functions["x.probe"] = capability("x.probe", effect="checkable", probe=raising(error))(lambda: None)
         bench.effects.start([Probe(bench.call(uses="x.probe"))])
         (event,) = bench.effects.wait(None)
-        assert event[2] == "unknown"
+        assert event.resolution == "unknown"
 
     def test_a_real_interrupt_is_not_taken_for_a_fault(self, bench) -> None:
         import signal

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, START, Nobody
 from workbench import working_plan as plan
 
 from planrunner.app.runs.control import answer_waiting
-from planrunner.app.runs.execute import exit_code
 from planrunner.capabilities.contract import Call
 from planrunner.engine import loop
 from planrunner.engine.loop import Driver, Inbox
@@ -32,6 +32,7 @@ from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.views.status import exit_code
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -347,8 +348,8 @@ def crash_at(write: int, stored: bool = False) -> Any:
     return fault
 
 
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("asked", [PAUSE, CANCEL, KILL])
+@rows("stored", [False, True])
+@rows("asked", [PAUSE, CANCEL, KILL])
 def test_a_crash_at_any_write_neither_loses_a_request_nor_applies_it_twice(asked: Request, stored: bool) -> None:
     safe = tuple({**task, "effect": "idempotent"} for task in CHAIN)
     tidy = {"finally": [{"id": "tidy", "run": "x", "effect": "idempotent"}]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from rows import rows
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.machine.events import Outcome
@@ -20,7 +21,7 @@ def test_a_process_tells_in_a_file_what_it_spent(bench) -> None:
     assert bench.run("echo 'cost=$0.25' > $PLANRUNNER_USAGE; exit 3").usage == {"cost": 0.25}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "said"),
     [
         ("cost=-1", "which is not an amount: write `cost=0.05`, `tokens=1200` or a JSON object of these"),
@@ -78,7 +79,8 @@ def test_a_function_tells_as_it_goes_and_it_counts_though_it_fails(bench) -> Non
 
 def test_a_function_may_tell_with_its_outcome(bench) -> None:
     bench.functions["spends"] = lambda: Outcome(usage={"cost": "$0.1", "tokens": None})
-    assert bench.run(uses="spends")[:4] == ("", "", {}, None)
+    outcome = bench.run(uses="spends")
+    assert (outcome.failure, outcome.message, outcome.outputs, outcome.exit_code) == ("", "", {}, None)
     assert bench.run(uses="spends").usage == {"cost": 0.1}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -88,4 +89,10 @@ KNOWN: dict[str, str] = {}
 
 def unexpected(marriage: Marriage, refused: Collection[str]) -> list[str]:
     """The refusals that no rule of the table explains."""
-    return [f"refused: {each}" for each in refused if not any(rule.covers(marriage, each[:7]) for rule in REFUSALS)]
+    return [f"refused: {each}" for each in refused if not any(rule.covers(marriage, _code(each)) for rule in REFUSALS)]
+
+
+def _code(said: str) -> str:
+    """The code of a finding; of one about a linked plan that has an error the code of that."""
+    inner = re.match(r"PLAN112: .* has an error: line \d+ (PLAN\d{3}) ", said)
+    return inner[1] if inner else said[:7]

@@ -136,6 +136,8 @@ def _real(document: Json, piece: Piece) -> Json:
         found["run"] = "echo up; exec sleep 600"
     elif isinstance(found.get("run"), str) and found["run"].startswith("undo "):
         found["run"] = "true"
+    elif isinstance(found.get("run"), list) and found.get("artifacts"):  # a program and its arguments make none
+        found["run"] = ["sh", "-c", f"{_script(found | {'run': '$@'}, ())}", "sh", *found["run"]]
     elif isinstance(found.get("id"), str) and found.get("run") and isinstance(found["run"], str):
         found["run"] = _script(found, piece.replies.get(found["id"], ()))
     return found

@@ -19,7 +19,7 @@ from jsonschema_rs import validator_for
 
 from features.doors import Answer, Called, Service, call, path, service
 from features.truth import UNKNOWN, Truth, needs_of, rows_of
-from planrunner.machine.statuses import status_word
+from planrunner.statuses import status_word
 from planrunner.views.page.signs import task_sign
 from planrunner.views.status import ORDER
 

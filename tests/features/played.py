@@ -228,7 +228,8 @@ def faults(
     found = [*wrong_of_any_run(ran), *wrong_of_claims(ran)]
     for look in looks:
         found += [f"surface: {sentence}" for sentence in look(ran)]
-    return found + _killed(name, stage, lived, piece.ends), []
+    stops = piece.ends or document.get("on_failure") == "stop"
+    return found + _killed(name, stage, lived, stops), []
 
 
 def wrong_of_claims(ran: Ran) -> Iterator[str]:

@@ -8,13 +8,13 @@ from features.played import Ran
 from planrunner.app.handoff.pages import drawn
 from planrunner.app.handoff.postmortem import Before, postmortem
 from planrunner.app.history.compare import Recorded, comparison
-from planrunner.app.plans.lint import draw_graph
 from planrunner.app.proof.lives import RUN_ID
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.explain import why
 from planrunner.machine.state import State
 from planrunner.views.compare import comparison_document
 from planrunner.views.decisions import decisions
+from planrunner.views.graph import draw_graph
 from planrunner.views.page.run import Given
 from planrunner.views.page.story import Story
 from planrunner.views.postmortem import markdown

@@ -11,7 +11,7 @@ import pytest
 
 from features.doors import call
 from features.examine import examine
-from planrunner.app.history import show
+from planrunner.app.follow import summaries
 from planrunner.app.people import gates
 from planrunner.views import run as run_view
 from planrunner.views import status
@@ -82,7 +82,7 @@ def test_a_figure_that_the_rows_contradict_is_found(
 
 
 def test_a_question_that_is_not_listed_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gates, "gate_facts", lambda *given: [])
+    monkeypatch.setattr(gates, "questions", lambda *given: [])
     assert any("is open by the journal and not in `gates" in text for text in examine(*waiting, acts=False))
 
 
@@ -100,5 +100,6 @@ def test_a_surface_that_breaks_is_found(waiting: tuple[Path, str], monkeypatch: 
 
 
 def test_a_list_that_tells_otherwise_is_found(waiting: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(show, "parked", lambda *given: ("paused", "cut off"))
+    monkeypatch.setattr(summaries, "_stopped_by", lambda event: ("paused", "cut off"))
+    monkeypatch.setattr(summaries, "ANSWERS", ())
     assert any("`runs --json`: status" in text for text in examine(*waiting, acts=False))

@@ -10,7 +10,7 @@ import pytest
 from features.commanded import faults, real_pairs
 from planrunner.plugins.registry import Registry
 
-REAL = int(os.environ.get("PLANRUNNER_COMMANDED_PAIRS", "60"))
+REAL = int(os.environ.get("PLANRUNNER_COMMANDED_PAIRS", "20"))
 BLOCK = 10
 
 

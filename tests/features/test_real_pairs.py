@@ -23,7 +23,7 @@ from features.real_features import DRESSED, HELD, MADE, Ids, Real, beside
 
 Json = Any
 
-PAIRS = int(os.environ.get("PLANRUNNER_REAL_PAIRS", "300"))
+PAIRS = int(os.environ.get("PLANRUNNER_REAL_PAIRS", "100"))
 PARTS = 20
 WAITING = 8
 APART = {

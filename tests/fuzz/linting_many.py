@@ -107,7 +107,7 @@ def _runs(name: str) -> bool:
         again = prepare_plan(name, journal, registry)
     except PlanInvalid:
         return False
-    if again[:2] != first[:2]:
+    if (again.plan, again.digest) != (first.plan, first.digest):
         raise AssertionError("the plan that was kept is another one")
     return True
 

@@ -17,7 +17,7 @@ import mutations
 import pytest
 
 HERE = Path(__file__).parent
-PLANS = int(os.environ.get("PLANRUNNER_HOSTILE_PLANS", "2500"))
+PLANS = int(os.environ.get("PLANRUNNER_HOSTILE_PLANS", "1600"))
 SEED = int(os.environ.get("PLANRUNNER_HOSTILE_SEED", "1"))
 STUCK = 600.0
 """Seconds without a plan done, after which a process counts as stuck: the bound on each plan is five of the processor."""

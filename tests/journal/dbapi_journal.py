@@ -22,6 +22,7 @@ from planrunner.journal.records import (
     only_match,
 )
 from planrunner.machine.events import Entry
+from planrunner.records import astuple
 
 TABLES = (
     """CREATE TABLE runs (number INTEGER, run TEXT, plan_id TEXT, digest TEXT, created REAL, epoch INTEGER,
@@ -189,7 +190,7 @@ class DatabaseJournal:
             self._do(change, entries[-1].seq, *ending(entries), run.run)
         for number, answer in answers:
             result = "UPDATE requests SET result = ? WHERE id = ? AND result IS NULL"
-            self._do(result, dumps(answer), number)
+            self._do(result, dumps(astuple(answer)), number)
 
     def _insert(self, run: str, entries: Sequence[Entry]) -> None:
         for row in encode_rows(0, entries):
@@ -197,7 +198,7 @@ class DatabaseJournal:
 
     def _keep(self, plan: StoredPlan) -> None:
         if not self._rows("SELECT 1 FROM plans WHERE digest = ?", plan.digest):
-            self._do("INSERT INTO plans VALUES (?, ?, ?, ?, ?)", *plan)
+            self._do("INSERT INTO plans VALUES (?, ?, ?, ?, ?)", *astuple(plan))
 
     def _names(self) -> list[str]:
         return [name for (name,) in self._rows("SELECT run FROM runs ORDER BY number DESC")]

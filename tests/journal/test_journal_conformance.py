@@ -17,6 +17,7 @@ from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import Answer, NewRun, Request, RunRow, StoredPlan
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry, LeftAlone, RunEnded, RunResumed, RunStarted, TaskQueued
+from planrunner.records import astuple
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -176,11 +177,11 @@ def test_an_unknown_run_cannot_be_held_and_the_nearest_is_named(journal: Journal
 
 def test_the_status_of_a_run_is_known_once_its_last_event_is_its_end(journal: JournalPort) -> None:
     handle = journal.create_run(new("r1"), numbered(0, START))
-    assert journal.run("r1")[5:8] == (1, "", None)
+    assert astuple(journal.run("r1"))[5:8] == (1, "", None)
     journal.append(handle, numbered(1, RunEnded("failed")))
-    assert journal.run("r1")[5:8] == (2, "failed", 2.5)
+    assert astuple(journal.run("r1"))[5:8] == (2, "failed", 2.5)
     journal.append(handle, numbered(2, RunResumed(2)))
-    assert journal.run("r1")[5:8] == (3, "", None)
+    assert astuple(journal.run("r1"))[5:8] == (3, "", None)
 
 
 def test_runs_are_listed_newest_first_and_by_pages(journal: JournalPort) -> None:
@@ -285,7 +286,7 @@ def test_an_answer_without_entries_leaves_an_ended_run_as_it_is(journal: Journal
     handle = journal.create_run(new("r1"), numbered(0, START, RunEnded("completed")))
     number = journal.post("r1", Request("pause", {}))
     journal.append(handle, (), [(number, Answer(False, "the run has ended"))])
-    assert journal.run("r1")[5:8] == (2, "completed", 2.5)
+    assert astuple(journal.run("r1"))[5:8] == (2, "completed", 2.5)
     assert journal.answered(number) == Answer(False, "the run has ended")
 
 

@@ -161,11 +161,3 @@ def test_plans_stay_while_another_process_has_the_journal_open(state: str) -> No
     other.close()
     prune(state)
     assert ("digest r1",) not in asked(state, "SELECT digest FROM plans")
-
-
-def test_a_journal_of_an_older_layout_has_no_pruned_runs(state: str) -> None:
-    change(state, "DROP TABLE pruned")
-    change(state, "PRAGMA user_version=6")
-    assert (verify_journal(state).breaks, verify_journal(state).pruned) == ((), 0)
-    prune(state, "r1")
-    assert verify_journal(state).pruned == 1

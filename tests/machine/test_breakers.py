@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.admission import watches
@@ -32,7 +32,7 @@ def starts(ran: Rehearsal) -> list[tuple[str, float]]:
     return [(e.event.task, round(e.at - first)) for e in ran.entries if isinstance(e.event, AttemptStarted)]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "name", "expected"),
     [
         ("http.*", "http.get", True),

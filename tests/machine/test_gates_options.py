@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.gates import GateRun
 from workbench import plan
 
-from planrunner.machine.events import EDITION, Outcome
+from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
@@ -56,7 +57,7 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@rows("name", UNFIT)
 def test_a_list_that_gives_no_options_fails_the_gate_and_asks_nobody(name: str) -> None:
     found, why = UNFIT[name]
     ran = picks("tasks.find.outputs.found", found)
@@ -89,7 +90,7 @@ def test_an_option_sends_the_run_back_with_what_was_said_as_often_as_it_may() ->
     assert (ran.state.status, ran.state.tasks[2].status) == ("completed", "completed")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("form", "vote", "said"),
     [
         ({"what": "string"}, {"fields": {"what": "shorter"}}, "shorter"),
@@ -99,7 +100,7 @@ def test_an_option_sends_the_run_back_with_what_was_said_as_often_as_it_may() ->
         ({}, {}, "`again` was chosen"),
     ],
 )
-@pytest.mark.parametrize("by_edge", [False, True])
+@rows("by_edge", [False, True])
 def test_what_was_written_into_the_form_is_what_the_task_is_told(
     by_edge: bool, form: dict[str, Any], vote: dict[str, Any], said: str
 ) -> None:
@@ -107,7 +108,7 @@ def test_what_was_written_into_the_form_is_what_the_task_is_told(
     back = {"on": "success", "when": "outputs.choice == 'again'", "rework": "draft", "max": 1}
     pick = {"id": "pick", "needs": ["draft"], "gate": "decision", "ask": "Good?", "options": options, "form": form}
     tasks = [{"id": "draft", "run": "x"}, {**pick, "next": [back]} if by_edge else pick, {"id": "done", "run": "x"}]
-    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}), edition=EDITION)
+    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}))
     assert ran.vote("pick", choice="again", **vote).code == 0
     ran.resume()
     rework = ran.state.tasks[0].rework
@@ -118,8 +119,8 @@ def test_what_was_written_into_the_form_is_what_the_task_is_told(
 WAYS = {"id": "pick", "gate": "decision", "ask": "Which?", "options": [{"id": "l", "to": "x"}, {"id": "r", "to": "y"}]}
 
 
-@pytest.mark.parametrize("holder", ["", "subplan", "loop", "foreach"])
-@pytest.mark.parametrize("end", ["rejected", "expired", "checks"])
+@rows("holder", ["", "subplan", "loop", "foreach"])
+@rows("end", ["rejected", "expired", "checks"])
 def test_a_decision_that_was_not_made_fails_for_that_alone(end: str, holder: str) -> None:
     more = {"expires": "1m"} if end == "expired" else {"checks": [{"check": "1 > 2"}]} if end == "checks" else {}
     inside = [{**WAYS, **more}, {"id": "x", "run": "x"}, {"id": "y", "run": "y"}]
@@ -129,7 +130,7 @@ def test_a_decision_that_was_not_made_fails_for_that_alone(end: str, holder: str
         "foreach": {"foreach": "[1]", "subplan": inside},
     }
     tasks = [{"id": "in", **holders[holder]}] if holder else inside
-    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}), edition=EDITION)
+    ran = GateRun(plan(*tasks, defaults={"timeout": "1h"}))
     name = next(each for each in ran.statuses() if each.endswith("pick"))
     if end == "rejected":
         assert ran.vote(name, "reject", reason="no").code == 0
@@ -144,17 +145,10 @@ def test_a_decision_that_was_not_made_fails_for_that_alone(end: str, holder: str
 
 def test_an_edge_of_the_plan_still_leads_on_from_a_rejected_decision() -> None:
     made = {**WAYS, "next": [{"when": "outputs.decision == 'rejected'", "to": "z"}], "on_reject": "w"}
-    ran = GateRun(plan(made, *({"id": each, "run": each} for each in "xyzw"), on_failure="continue"), edition=EDITION)
+    ran = GateRun(plan(made, *({"id": each, "run": each} for each in "xyzw"), on_failure="continue"))
     ran.vote("pick", "reject", reason="no")
     ran.resume()
     assert ran.statuses() == {"pick": "failed", "x": "omitted", "y": "omitted", "z": "completed", "w": "completed"}
-
-
-def test_up_to_edition_10_the_options_of_a_rejected_decision_had_no_value() -> None:
-    ran = GateRun(plan(WAYS, {"id": "x", "run": "x"}, {"id": "y", "run": "y"}), edition=10)
-    ran.vote("pick", "reject", reason="no")
-    ran.resume()
-    assert ran.state.tasks[0].reason == "edge"
 
 
 def findings(*options: Any) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 from workbench import plan
 
@@ -85,7 +86,7 @@ def test_a_handler_reads_the_bare_message_of_the_failure() -> None:
     assert ran.statuses()["say"] == "completed"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("holder", "failing"),
     [
         ({"subplan": [{"id": "x", "run": "x"}]}, "a/x"),

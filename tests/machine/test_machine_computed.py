@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome, SettingsComputed
@@ -111,7 +112,7 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@rows("name", UNFIT)
 def test_a_value_of_another_kind_or_range_fails_the_task_before_it_starts(name: str) -> None:
     keys, params, said = UNFIT[name]
     ran = run({**TASK, "timeout": "1m", **keys}, params=params)

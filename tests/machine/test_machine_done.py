@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
@@ -141,7 +142,7 @@ def findings(done: Any, *tasks: dict[str, Any], **keys: Any) -> list[tuple[str, 
     return [(finding.code, f"{finding.message} {finding.help}") for finding in loaded.findings]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("done", "tasks", "code", "words"),
     [
         ("tasks.buidl.ok", [work("build")], "PLAN201", "the plan has no task `buidl` did you mean `build`?"),

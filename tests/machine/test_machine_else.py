@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
@@ -32,8 +32,8 @@ def reached(ran: Rehearsal) -> list[str]:
     return [each for each in TARGETS if ran.statuses().get(each) == "completed"]
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(("found", "target"), [(10, "big"), (1, "small"), (5, "other")])
+@rows("order", [1, -1])
+@rows(("found", "target"), [(10, "big"), (1, "small"), (5, "other")])
 def test_else_leads_on_where_no_other_edge_does_wherever_it_stands(found: int, target: str, order: int) -> None:
     ran = run([BIG, SMALL, ELSE][::order], found)
     assert (ran.state.status, reached(ran)) == ("completed", [target])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import pytest
+from rows import rows
 from simulator.gates import GateRun
 from workbench import plan
-
-from planrunner.machine.events import EDITION
 
 GATE = {"gate": "approval", "ask": "Go on"}
 NOOP = {"uses": "noop", "timeout": "1m"}
@@ -48,7 +46,7 @@ def _calls(count: int, shape: str) -> int:
 
     sys.setprofile(counted)
     try:
-        run = GateRun(document, edition=EDITION)
+        run = GateRun(document)
         if run.state.ended_at is None:
             run.later(60).resume()
     finally:
@@ -56,7 +54,7 @@ def _calls(count: int, shape: str) -> int:
     return calls
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@rows("shape", SHAPES)
 def test_work_grows_with_the_number_and_no_faster(shape: str) -> None:
     _, small, middle, large = (_calls(count, shape) for count in (1, 50, 100, 200))  # the first imports what it needs
     assert large - middle <= 2.1 * (middle - small)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.app.proof.lives import RUN_ID
-from planrunner.machine.events import EDITION, Outcome
+from planrunner.machine.events import Outcome
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.plan.model import Plan
@@ -104,7 +105,7 @@ def test_an_output_of_a_failed_plan_is_not_told_beside_what_failed() -> None:
     assert (ran.state.status, ran.state.detail) == ("failed", "")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("key", "gate"),
     [
         ("ask", {"ask": f"ship {ABSENT}?"}),
@@ -164,14 +165,14 @@ def test_no_edge_leads_back_beside_one_without_a_value() -> None:
     assert "has no value" in ran.state.tasks[1].detail
 
 
-def rounds(inner: dict[str, Any], edition: int = EDITION) -> Rehearsal:
+def rounds(inner: dict[str, Any]) -> Rehearsal:
     """A loop of at most five rounds, whose task works well."""
     step = {"run": "work", "outputs": {"j": "any"}, **inner, "id": "t"}
     loop = {"max": 5, "until": "tasks.t.ok", "tasks": [step]}
     before = {"id": "a", "run": "work", "outputs": {"j": "any"}}
     whole = plan(before, {"id": "l", "needs": ["a"], "loop": loop})
     script = {name: [GOOD] for name in ("a", *(f"l#{number}/t" for number in range(1, 6)))}
-    return rehearse(whole, script, started={"edition": edition})
+    return rehearse(whole, script)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +205,6 @@ def test_a_round_whose_steps_lack_a_value_is_the_last_one_too() -> None:
 
 def test_a_criterion_that_is_false_goes_another_round() -> None:
     ran = rounds({"expect": ["outputs.j.n == 2"]})
-    assert ran.state.tasks[ran.state.index["l"]].failure == "exhausted"
-
-
-def test_a_run_of_the_second_edition_goes_on_for_another_round() -> None:
-    ran = rounds({"expect": [NOTHING]}, edition=2)
     assert ran.state.tasks[ran.state.index["l"]].failure == "exhausted"
 
 

@@ -10,6 +10,7 @@ import pytest
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
+from planrunner.app.proof.promises import check_items
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
@@ -23,7 +24,7 @@ from planrunner.machine.events import (
     TasksReset,
     UndoSettled,
 )
-from planrunner.machine.evolve import evolve, fold
+from planrunner.machine.evolve import fold
 from planrunner.machine.rework import Reset, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.canonical import canonical
@@ -31,6 +32,7 @@ from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
+from planrunner.views.status import elapsed
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
@@ -259,7 +261,7 @@ def test_inside_a_container_each_task_keeps_its_result_by_the_same_rule() -> Non
     assert sorted(again(ran, pick)[1]) == ["a", "fan@2[0]/one", "fan@2[1]/one", "only@2/one"]
 
 
-def test_a_reset_of_an_older_journal_keeps_whatever_would_be_called_as_before() -> None:
+def test_a_reset_by_call_keeps_whatever_would_be_called_as_before() -> None:
     ran = rehearse(plan(*CHAIN), {"a": [given(v=1)]})
     pick = lambda state: Reset((0,), (1, 2), TasksReset((), "rerun").by_call)  # noqa: E731
     assert again(ran, pick, {"a": given(v=1)})[1] == ["a"]
@@ -705,9 +707,75 @@ def test_a_plan_that_is_ended_early_after_a_retry_does_not_run_its_rest() -> Non
     assert state.status == "completed"
 
 
-def test_a_reset_of_an_older_journal_begins_everything_though_its_level_fails() -> None:
-    ran = rehearse(plan(*PUBLISH), {"first": [BAD]})
-    state = fold(ran.state.plan, RUN_ID, ran.entries)
-    evolve(state, RunReopened("retry", "ana"), 1.0)
-    evolve(state, TasksReset(("first", "second", "publish"), "retry", "ana"), 1.0)
-    assert all(found.insisted for found in state.tasks)
+INSIDE = ({"id": "make", "run": "x"}, {"id": "look", "run": "y", "needs": ["make"]})
+
+
+def inside(*wanted: str) -> Any:
+    return lambda state: Reset(tuple(state.index[name] for name in wanted), ())
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_items_that_open_again_go_on_by_turns(most: int) -> None:
+    fan = {"id": "fan", "foreach": [1, 2, 3, 4], "max_parallel": most, "subplan": list(INSIDE)}
+    ran = rehearse(plan(fan))
+    disk = Disk()
+    state, acted = again(
+        ran, inside(*(f"fan[{at}]/{task}" for at in (0, 1, 3) for task in ("make", "look"))), disk=disk
+    )
+    assert state.status == "completed"
+    assert sorted(acted) == sorted(f"fan[{at}]/{task}" for at in (0, 1, 3) for task in ("make", "look"))
+    check_items(state, disk.entries)
+    assert [name for name in acted if name.endswith("make")] == ["fan[0]/make", "fan[1]/make", "fan[3]/make"]
+    assert not state.turns
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_items_that_open_again_and_items_that_begin_anew_share_the_turns(most: int) -> None:
+    fan = {"id": "fan", "foreach": [1, 2, 3, 4], "max_parallel": most, "subplan": list(INSIDE)}
+    ran = rehearse(plan(fan))
+    disk = Disk()
+    state, acted = again(ran, inside("fan[0]", "fan[1]/make", "fan[2]", "fan[3]/make"), disk=disk)
+    assert (state.status, dict(state.turns)) == ("completed", {})
+    anew = {"fan[0]@2/make", "fan[0]@2/look", "fan[2]@2/make", "fan[2]@2/look"}
+    assert set(acted) == {*anew, "fan[1]/make", "fan[3]/make"}
+    check_items(state, disk.entries)
+
+
+def test_an_item_that_fails_again_lets_the_others_neither_wait_nor_begin() -> None:
+    fan = {"id": "fan", "foreach": [1, 2, 3], "max_parallel": 1, "subplan": list(INSIDE)}
+    ran = rehearse(plan(fan))
+    state, acted = again(ran, inside(*(f"fan[{at}]/make" for at in range(3))), {"fan[0]/make": BAD})
+    assert (acted, state.status, dict(state.turns)) == (["fan[0]/make"], "failed", {})
+    tolerant = rehearse(plan({**fan, "tolerate": 1}))
+    state, acted = again(tolerant, inside(*(f"fan[{at}]/make" for at in range(3))), {"fan[0]/make": BAD})
+    assert (acted, state.status) == (["fan[0]/make", "fan[1]/make", "fan[2]/make"], "completed")
+
+
+def test_what_opens_again_took_no_time_while_it_was_over() -> None:
+    ran = rehearse(plan({"id": "fan", "foreach": [1, 2], "subplan": list(INSIDE)}))
+    state, _ = again(ran, inside("fan[0]/look"))  # a minute later
+    took = {name: elapsed(state.tasks[state.index[name]], state.now) for name in ("fan", "fan[0]", "fan[1]")}
+    assert took == {"fan": 3.0, "fan[0]": 3.0, "fan[1]": 2.0}
+
+
+@pytest.mark.parametrize("limit", ["timeout", "timebox"])
+def test_the_time_of_an_item_that_opens_again_begins_with_its_turn(limit: str) -> None:
+    held = {"max": 1, "tasks": [{"id": "make", "run": "x"}]}
+    ran = rehearse(plan({"id": "fan", "foreach": [1, 2, 3], "max_parallel": 1, "loop": held, limit: "90s"}))
+    made = [name for name in ran.state.index if name.endswith("make")]
+    slow = Outcome(exit_code=0, duration=60.0)
+    state, acted = again(ran, inside(*made), dict.fromkeys(made, slow))
+    assert (acted, state.status) == (made, "completed")
+    late = {made[1]: Outcome(exit_code=0, duration=120.0)}
+    state, acted = again(ran, inside(*made), {**dict.fromkeys(made, slow), **late})
+    assert (acted, state.status) == (made[:2], "failed")
+
+
+def test_fan_outs_in_fan_outs_open_again_by_turns() -> None:
+    inner = {"id": "in", "foreach": [1, 2, 3], "max_parallel": 1, "subplan": list(INSIDE)}
+    ran = rehearse(plan({"id": "out", "foreach": [1, 2], "max_parallel": 1, "subplan": [inner]}))
+    made = [name for name in ran.state.index if name.endswith("/make")]
+    disk = Disk()
+    state, acted = again(ran, inside(*made), disk=disk)
+    assert (acted, state.status) == (sorted(made), "completed")
+    check_items(state, disk.entries)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from rows import rows
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.verdicts import is_retried, retry_delay, retry_policy
 from planrunner.plan.model import Retry
 
 
-@pytest.mark.parametrize(
+@rows(
     ("retry", "attempts", "failure", "expected"),
     [
         (Retry(3), 1, "logic", True),
@@ -54,7 +55,7 @@ def test_jitter_stays_within_its_fraction_and_is_the_same_for_the_same_key() -> 
 ASKING = Outcome("transient", retry_after=7.0, retry={"attempts": 3, "delay": 0.5, "max_delay": 60.0})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("retry", "attempts", "failure", "allowed"),
     [
         (Retry(), 2, "transient", 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import rehearse
 from workbench import plan
 
@@ -21,7 +22,7 @@ AMOUNTS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "less", "text"), AMOUNTS)
+@rows(("kind", "value", "less", "text"), AMOUNTS)
 def test_an_output_with_a_unit_is_compared_and_written_with_it(kind: str, value: float, less: str, text: str) -> None:
     first = {"id": "o", "run": "work", "outputs": {"d": kind}, "expect": [f"outputs.d > {less}"]}
     then = {

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import RUN_ID, World, simulate
 from workbench import loaded, working_plan
@@ -48,7 +49,7 @@ def test_a_task_starts_when_its_member_is_done_before_the_family_is() -> None:
     assert order == ["dive-1", "one", "dive-2", "dive-*"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("join", "bad", "status"),
     [
         ({"at_least": 2}, ("dive-3",), "completed"),
@@ -152,12 +153,6 @@ def test_after_the_family_is_reset_a_member_is_that_of_the_new_visit() -> None:
     order = settled(ran)
     again = order[order.index("dive-1@2") :]
     assert again.index("one") < again.index("dive-2@2")
-
-
-def test_up_to_edition_9_a_member_meant_its_family() -> None:
-    made = plan(DIVES, {"id": "one", "needs": ["dive-1"]})
-    ran = rehearse(made, {"dive-2": [BAD]}, started={"edition": 9})
-    assert detail(ran, "one") == "needs `dive-*`, which failed"
 
 
 def test_a_run_that_is_killed_at_any_entry_goes_on_alike() -> None:

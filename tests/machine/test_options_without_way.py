@@ -29,7 +29,3 @@ def test_an_option_is_fine_where_a_task_needs_the_gate_or_none_leads_on() -> Non
     needing = {"id": "y", "needs": ["g"], "run": "y"}
     assert chosen("r", [{"id": "l", "to": "x"}, {"id": "r"}], X, needing).state.status == "completed"
     assert chosen("r", ["l", "r"]).state.status == "completed"
-
-
-def test_an_earlier_edition_ends_as_it_did() -> None:
-    assert chosen("r", [{"id": "l", "to": "x"}, {"id": "r"}], X, AFTER, edition=9).state.status == "completed"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import PLACE, RUN_ID, Disk, Nobody
 from workbench import plan
@@ -14,10 +15,10 @@ from workbench import plan
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
-from planrunner.machine.autonomy import beyond, granted
+from planrunner.machine.agents import proposed
 from planrunner.machine.events import Event, Outcome, RevisionDeclined, RunResumed, StopRequested
 from planrunner.machine.evolve import fold
-from planrunner.machine.proposals import proposed
+from planrunner.machine.rights import beyond, granted
 from planrunner.machine.state import State
 from planrunner.plan.agents import Roster
 from planrunner.plan.load import load
@@ -118,7 +119,7 @@ def test_a_cancelled_run_ends_in_spite_of_a_proposal() -> None:
     assert state.status == "cancelled"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("levels", "own", "most"),
     [
         ([], None, 0),
@@ -169,7 +170,7 @@ def revised(**changes: Json) -> Plan:
     return plan(*tasks.values(), **{"defaults": {"timeout": "1m"}, **keys})
 
 
-@pytest.mark.parametrize(
+@rows(
     "changes",
     [
         {},
@@ -188,7 +189,7 @@ def test_what_a_run_may_change_of_its_own_plan(changes: dict[str, Json]) -> None
     assert beyond(state, PAUSED.state.plan, revised(**changes)) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("changes", "why"),
     [
         ({"build": {"run": "y"}}, "`build` acts and does not come after the gate `sign`"),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
+from rows import rows
 from simulator.rehearsal import rehearse
 from simulator.runs import RUN_ID
 
@@ -78,7 +78,7 @@ def test_an_edit_that_changes_no_decision_is_no_difference() -> None:
     assert replayed.decided + replayed.inputs == replayed.entries
 
 
-@pytest.mark.parametrize(
+@rows(
     ("task", "changes", "field", "expected", "got"),
     [
         ("b", {"with": {"value": {"size": "{{ tasks.a.outputs.size }}", "x": [2]}}}, "with.value.x[0]", 1, 2),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import workbench
+from rows import rows
 from simulator.plans import nested_plan, random_plan
 from simulator.rehearsal import rehearse
 from simulator.runs import RUN_ID, World, simulate
@@ -97,7 +98,7 @@ def _mutants(entries: list[Entry]) -> Iterator[Mutant]:
             yield f"change {name}", [*before, entry._replace(event=other), *after], seq
 
 
-@pytest.mark.parametrize(
+@rows(
     ("make", "seeds"),
     [(random_plan, range(start, start + 20)) for start in range(0, 80, 20)]
     + [(nested_plan, range(start, start + 10)) for start in range(0, 30, 10)],

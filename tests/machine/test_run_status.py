@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import rehearse
 from workbench import plan
 
@@ -27,7 +28,7 @@ def task(name: str = "work", **keys: Any) -> dict[str, Any]:
     return {"id": name, "run": "work", **keys}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("outcome", "keys", "word"),
     [
         (Outcome(exit_code=0), {}, "completed"),
@@ -105,8 +106,3 @@ def test_a_limit_that_ended_the_run_is_among_its_failures(
     told = {"id": "told", "run": "say", "when": f"len(run.failures) == 1 and {said}"}
     ran = rehearse(plan(task(), task("next", needs=["work"]), **{"finally": [told]}, **keys), {"work": [outcome]})
     assert (ran.state.status, ran.statuses()["told"]) == ("failed", "completed")
-
-
-def test_an_earlier_edition_keeps_what_it_decided() -> None:
-    ran = rehearse(plan(task(), **{"finally": asks()}), started={"edition": 9})
-    assert said(ran) == ["running"]

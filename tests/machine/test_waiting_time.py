@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from rows import rows
 from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
 
@@ -15,7 +16,6 @@ from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.admission import wanted
 from planrunner.machine.events import (
-    EDITION,
     BudgetExtended,
     Entry,
     GateVoted,
@@ -252,23 +252,23 @@ def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_time(atte
 LIMITS = ["timeout", "timebox"]
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("attended", [True, False])
+@rows("limit", LIMITS)
+@rows("attended", [True, False])
 def test_a_limit_of_a_subplan_does_not_count_the_time_in_which_its_gate_waits(attended: bool, limit: str) -> None:
     votes = [(3 * HOUR, "stage/sign", "approve")]
     document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
-    ran = Run(document, votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=EDITION)
+    ran = Run(document, votes if attended else [], attended=attended, seconds={"beside": 1.0})
     if not attended:
         ran.vote("stage/sign")
         ran.resume(3 * HOUR)
     assert ran.state.status == "completed"
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@rows("limit", LIMITS)
 def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_limit(limit: str) -> None:
     seconds = {"publish": HOUR, "beside": 1.0}
     document = plan(INSIDE.replace("LIMIT", f"{limit}: 10m"))
-    ran = Run(document, [(3 * HOUR, "stage/sign", "approve")], seconds=seconds, edition=EDITION)
+    ran = Run(document, [(3 * HOUR, "stage/sign", "approve")], seconds=seconds)
     task = ran.state.tasks[0]
     assert (task.status, task.failure) == ("failed", "timeout")
     assert "10m" in task.detail
@@ -276,7 +276,7 @@ def test_what_a_subplan_runs_after_the_answer_uses_what_is_left_of_its_limit(lim
     assert ran.disk.entries[-1].at - START == 3 * HOUR + 540.0
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@rows("limit", LIMITS)
 def test_a_limit_of_a_loop_counts_only_what_its_rounds_run(limit: str) -> None:
     text = f"""
 tasks:
@@ -285,40 +285,29 @@ tasks:
     loop: {{max: 3, tasks: [{{id: sign, gate: approval, ask: Go on}}, {{id: make, needs: [sign], run: make}}]}}
 """
     votes = [(hours * HOUR, f"rounds#{hours}/sign", "approve") for hours in (1, 2, 3)]
-    assert Run(plan(text), votes, edition=EDITION).state.status == "completed"
-    ran = Run(plan(text), votes, seconds={"make": 150.0}, edition=EDITION)
+    assert Run(plan(text), votes).state.status == "completed"
+    ran = Run(plan(text), votes, seconds={"make": 150.0})
     assert ran.state.tasks[0].failure == "timeout"
     assert ran.disk.entries[-1].at - START == 2 * HOUR + 150.0
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@rows("limit", LIMITS)
 def test_a_run_whose_limit_was_put_off_is_replayed_exactly(limit: str) -> None:
     ran = Run(
         plan(INSIDE.replace("LIMIT", f"{limit}: 10m")),
         [(3 * HOUR, "stage/sign", "approve")],
         seconds={"publish": HOUR, "beside": 1.0},
-        edition=EDITION,
     )
     assert replay(ran.plan, RUN_ID, ran.disk.entries).difference is None
 
 
-@pytest.mark.parametrize("attended", [True, False])
-def test_up_to_edition_9_the_timeout_of_a_subplan_goes_on_while_its_gate_waits(attended: bool) -> None:
-    votes = [(3 * HOUR, "stage/sign", "approve")]
-    ran = Run(plan(TIMEOUT), votes if attended else [], attended=attended, seconds={"beside": 1.0}, edition=9)
-    if not attended:
-        ran.vote("stage/sign")
-        ran.resume(3 * HOUR)
-    assert (ran.statuses()["stage"], ran.state.tasks[0].failure) == ("failed", "timeout")
-
-
 def test_of_two_limits_of_a_subplan_the_first_one_ends_it() -> None:
-    both = plan(INSIDE.replace("LIMIT", "timeout: 2h\n    budgets: {time: 10m}"))
-    ran = Run(both, [(HOUR, "stage/sign", "approve")], seconds={"beside": 1.0}, edition=9)
-    assert ran.state.status == "completed"
-    late = Run(both, [(3 * HOUR, "stage/sign", "approve")], seconds={"beside": 1.0}, edition=9)
+    both = plan(INSIDE.replace("LIMIT", "timeout: 20m\n    budgets: {time: 10m}"))
+    votes = [(HOUR, "stage/sign", "approve")]
+    assert Run(both, votes, seconds={"beside": 1.0, "publish": 480.0}).state.status == "completed"
+    late = Run(both, votes, seconds={"beside": 1.0, "publish": 900.0})
     assert late.state.tasks[0].failure == "timeout"
-    assert next(entry.at for entry in late.disk.entries if isinstance(entry.event, RunEnded)) - START == 2 * HOUR
+    assert next(entry.at for entry in late.disk.entries if isinstance(entry.event, RunEnded)) - START == HOUR + 540.0
 
 
 def test_a_step_that_waits_for_a_slot_beside_the_gate_uses_the_time_of_its_subplan() -> None:

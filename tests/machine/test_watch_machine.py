@@ -23,7 +23,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.views.gates import gate_objects
+from planrunner.views.gates import question_objects
 
 FLAKY = Outcome("transient", "try later", duration=4.0)
 
@@ -119,7 +119,7 @@ def test_what_a_watchdog_asks_about_waits_for_people_until_the_attempt_is_over()
     state, asked = State(document, "r"), []
     for entry in ran.entries:
         evolve(state, entry.event, entry.at)
-        asked.append([each for each in gate_objects(state, entry.at) if each["stage"] == "watchdog"])
+        asked.append([each for each in question_objects(state, entry.at) if each["stage"] == "watchdog"])
     [first] = next(each for each in asked if each)
     assert (first["gate"], first["about"]) == ("a", {"title": "The slow one"})
     assert first["ask"] == "`a` still runs after 8.0s: let it continue, or end it?"

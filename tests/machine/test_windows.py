@@ -10,8 +10,8 @@ from simulator.runs import RUN_ID
 
 from planrunner.machine.events import Outcome, RetryScheduled
 from planrunner.machine.evolve import fold
+from planrunner.machine.questions import waiting_gates
 from planrunner.machine.windows import shown, windows
-from planrunner.views.gates import waiting_gates
 
 plan = workbench.working_plan
 

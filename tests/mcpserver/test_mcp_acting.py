@@ -85,6 +85,7 @@ def test_a_gate_stops_a_model_whatever_it_calls(tmp_path: Path) -> None:
     assert not (folder / "shipped").exists()
     assert "a person revises it" in tries[2].told["error"]["message"]
     assert all(each.failed for each in tries[2:])
+    assert planrunner(folder, "queue", "cancel", "last").returncode == 0  # with which its worker has nothing more to do
 
 
 def test_a_run_that_waits_in_the_queue_is_cancelled_and_never_begins(tmp_path: Path) -> None:

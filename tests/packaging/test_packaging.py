@@ -87,7 +87,7 @@ def _install(python: Path, *arguments: str | Path) -> None:
 def _works(python: Path, folder: Path, expected_home: Path) -> None:
     home = _run([python, "-c", "import planrunner; print(planrunner.__file__)"], folder).strip()
     assert Path(home).is_relative_to(expected_home)
-    for kind, name in (("schemas", "plan.schema.json"), ("grammar", "expr.lark")):
+    for kind, name in (("schemas", "plan.schema.json"), ("grammar", "expr.json")):
         text = _run([python, "-c", f"from planrunner.fileio import read_data; print(read_data({kind!r}, {name!r}))"],
                     folder)  # fmt: skip
         assert text.strip() == (ROOT / kind / name).read_text(encoding="utf-8").strip()
@@ -102,7 +102,7 @@ def test_the_source_archive_holds_what_a_build_and_the_tests_need(archive: Path)
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
     for needed in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "schemas/plan.schema.json",
-                   "grammar/expr.lark", "planrunner/py.typed", "tests/conftest.py", "plans/check-project.yaml",
+                   "grammar/expr.lark", "grammar/expr.json", "planrunner/py.typed", "tests/conftest.py", "plans/check-project.yaml",
                    ".ci/run", "docs/generate.py"):  # fmt: skip
         assert needed in names
     assert not [name for name in names if "__pycache__" in name or name.startswith(".planrunner")]
@@ -116,9 +116,9 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
         packed = {name.removeprefix(start) for name in names if name.startswith(start)}
         files = {path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
         assert packed == {str(path.relative_to(ROOT / folder)) for path in files}
-    pages = [Path(name) for name in names if name.startswith("planrunner/explanations/")]
+    pages = [Path(name) for name in names if name.startswith("planrunner/plan/rules/explanations/")]
     assert {page.name for page in pages if page.suffix == ".md"} == {
-        path.name for path in (ROOT / "planrunner" / "explanations").glob("*.md")
+        path.name for path in (ROOT / "planrunner/plan/rules/explanations").glob("*.md")
     }
     assert "planrunner/py.typed" in names
     templates = {Path(name).name for name in names if name.startswith("planrunner/plugins/template/")}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import rows
 
-from planrunner.plan.policy_checks import Wanted, refusal
-from planrunner.plan.rights import Level, host, named
+from planrunner.plan.policy_checks import refusal
+from planrunner.plan.rights import Access, Level, host, named
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import to_json
@@ -16,13 +16,13 @@ from planrunner.syntax.tree import to_json
 def line(said: object, wanted: str) -> object:
     """What a policy would say with the line that the refusal of a host gives."""
     right = host([Level("planrunner.yaml", {"network": said})], wanted)
-    told = refusal(Wanted(f"the host {wanted}", "network", wanted), right).partition("write there: ")[2]
+    told = refusal(Access(f"the host {wanted}", "network", wanted), right).partition("write there: ")[2]
     parsed = parse(Source(told, "planrunner.yaml", "yaml"))
     assert not parsed.findings, told
     return to_json(parsed.tree)
 
 
-@pytest.mark.parametrize(
+@rows(
     "entry",
     [
         "127.0.0.1:9911",
@@ -46,7 +46,7 @@ def test_hosts_and_ports_are_quoted_where_yaml_wants_it(entry: str) -> None:
 def test_entries_with_patterns_for_commands_and_inputs_stay_what_they_are() -> None:
     entries = [{"uses": "shell", "run": ["git: *", "*"]}, {"uses": "http.*", "with": {"url": "https://a/*", "n": 3}}]
     right = named([Level("planrunner.yaml", {"tools": {"allow": entries}})], "tools", "read")
-    told = refusal(Wanted("the tool `read`", "tools", "read"), right).partition("write there: ")[2]
+    told = refusal(Access("the tool `read`", "tools", "read"), right).partition("write there: ")[2]
     parsed = parse(Source(told, "planrunner.yaml", "yaml"))
     assert not parsed.findings, told
     assert to_json(parsed.tree) == {"policy": {"tools": {"allow": [*entries, "read"]}}}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.app.plans.lint import convert_text
 from planrunner.plan.commands.calls import CommandError
@@ -251,7 +252,7 @@ def test_items_of_a_fan_out_and_steps_in_a_list_have_names_too() -> None:
     assert steps.plan.tasks[0].subplan[1].subplan[0].inputs == {"value": "{{ tasks.step-1.outputs.one.value }}"}
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "derive strategies A/B/C from notes; compare tradeoffs -> table",
@@ -266,7 +267,7 @@ def test_plain_words_stay_an_instruction(text: str) -> None:
     assert not looks_like_calls(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "message", "marked"),
     [
         ("noop(1", "PLAN214 `(` is never closed", "("),
@@ -308,7 +309,7 @@ def test_a_mistake_is_told_once_at_its_place(text: str, message: str, marked: st
     assert whole[found[0].span.start : found[0].span.end] == marked
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         "command: noop(1) -> x; noop(wrong) -> y",
@@ -368,7 +369,7 @@ def test_size_and_depth_are_bounded() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", ["'\\'", "(", "a(", "->", "a.b ", ";", "#", '"', "a=", " (x"])
+@rows("piece", ["'\\'", "(", "a(", "->", "a.b ", ";", "#", '"', "a=", " (x"])
 def test_telling_words_from_calls_takes_no_time_whatever_the_text(piece: str) -> None:
     started = time.process_time()
     looks_like_calls("(" + piece * 100_000 + "->")

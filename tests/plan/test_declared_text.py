@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from plan_loading import loaded
+from rows import rows
 
 WORDS = ("1.10", "4913e68", "0012345", "0x1F", "1e3", "3.10", "2026-11-28", "yes", "no", "on", "+5", "0o17")
 PLAN = """plan: p
@@ -21,7 +21,7 @@ subplans:
 """
 
 
-@pytest.mark.parametrize("word", WORDS)
+@rows("word", WORDS)
 def test_a_declared_text_is_the_text_that_was_written(word: str) -> None:
     plan = loaded(PLAN.format(word=word)).plan
     assert plan is not None

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.plan.expressions.parse import classify, is_wording, parse
 from planrunner.plan.expressions.values import ExpressionError
@@ -141,19 +142,19 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("text", EXPRESSIONS)
+@rows("text", EXPRESSIONS)
 def test_text_that_parses_and_whose_names_exist_is_an_expression(text: str) -> None:
     found = classify(text, KNOWN, 7)
     assert isinstance(found, Expression), found
     assert (found.text, found.span) == (text, (7, 7 + len(text)))
 
 
-@pytest.mark.parametrize("text", WORDS)
+@rows("text", WORDS)
 def test_sentences_stay_plain_words(text: str) -> None:
     assert classify(text, KNOWN) == text
 
 
-@pytest.mark.parametrize(("text", "code"), WRONG)
+@rows(("text", "code"), WRONG)
 def test_an_expression_gone_wrong_never_turns_into_words(text: str, code: str) -> None:
     found = classify(text, KNOWN)
     assert isinstance(found, ExpressionError), found
@@ -178,7 +179,7 @@ def test_the_nearest_name_is_offered() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["x", "a9", "a.-", "a(b[", "a(x)", "a ", "9a"])
+@rows("unit", ["x", "a9", "a.-", "a(b[", "a(x)", "a ", "9a"])
 def test_long_texts_are_classified_in_time_that_grows_with_them(unit: str) -> None:
     """A search that began anew at each letter of a word took a minute for 45,000 of them."""
     began = time.process_time()

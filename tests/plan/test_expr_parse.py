@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.tree import show
@@ -42,7 +43,7 @@ def test_places_in_the_tree_count_from_the_start_of_the_text() -> None:
     assert (start, end) == (0, len(text))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "message", "marked", "way_out"),
     [
         ("", "empty", "", ""),
@@ -88,7 +89,7 @@ def test_errors_say_what_is_wrong_where_and_how_to_mend_it(text: str, message: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         *(

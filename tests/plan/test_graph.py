@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import NOWHERE, Edge, Expression, Fanout, Gate, Plan, Task
@@ -204,7 +205,7 @@ ROLES = [
 ]
 
 
-@pytest.mark.parametrize(("role", "found"), ROLES)
+@rows(("role", "found"), ROLES)
 def test_the_role_follows_from_the_arrows(role: str, found: Graph) -> None:
     assert found.role(found.index["x"]) == role
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from rows import rows
 
 from planrunner.jsontext import as_text, shown
 from planrunner.machine.events import Outcome
@@ -11,7 +11,7 @@ from planrunner.views.containers import item_text
 from planrunner.views.failure import command_text
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "text"),
     [
         ({"ok": True, "a": [1, None, "é"]}, '{"ok": true, "a": [1, null, "é"]}'),

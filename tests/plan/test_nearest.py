@@ -5,13 +5,14 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.plan.nearest import nearest
 
 KEYS = ["needs", "when", "retry", "timeout", "outputs", "artifacts", "expect", "on_failure", "id", "run"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("word", "meant"),
     [
         *(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.functions import FUNCTIONS
@@ -65,7 +66,7 @@ def test_an_operator_means_the_same_in_expressions_and_templates(left: Any, righ
     assert result(render, f"{{{{ {text} }}}}", scope) == expressed(text, scope)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "value"),
     [
         ("1 == true", False),

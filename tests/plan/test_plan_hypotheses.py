@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rows import rows
 from workbench import loaded, plan
 
 from planrunner.plan.compiled import dump, load
@@ -59,7 +60,7 @@ def test_a_weight_is_a_word_or_a_ratio(weight: Any, ratio: float) -> None:
     assert piece.weight == ratio
 
 
-@pytest.mark.parametrize("weight", [1, 0, -3, 101, "heavy", True, [2]])
+@rows("weight", [1, 0, -3, 101, "heavy", True, [2]])
 def test_a_weight_that_says_nothing_is_refused(weight: Any) -> None:
     done = loaded(task({**PIECE, "weight": weight}), hypotheses=["race"])
     assert [each.code for each in done.findings if each.severity == "error"] in (["PLAN005"], ["PLAN006"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from plan_loading import SEED, corpus, errors, loaded
+from rows import rows
 
 from planrunner.plan.canonical import ordered
 from planrunner.plan.identity import digest
@@ -85,7 +86,7 @@ def seed_texts() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", PLANS)
+@rows("name", PLANS)
 def test_a_printed_plan_loads_and_keeps_its_meaning_in_every_notation(name: str) -> None:
     text = seed_texts()[name]
     check_all_notations(text, name)
@@ -106,7 +107,7 @@ def check_all_notations(text: str, name: str) -> None:
         assert digest(plan_of(back, name)) == plan, back
 
 
-@pytest.mark.parametrize("name", PLANS)
+@rows("name", PLANS)
 def test_the_printed_plan_and_the_one_in_the_corpus_are_the_same(name: str) -> None:
     if name in ("template.plan", "rfc-collect-1.yaml"):
         pytest.skip("the template is filled in differently, and the task alone is another one")

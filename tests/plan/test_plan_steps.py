@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import rows
 from workbench import planrunner
 
 from planrunner.app.plans.lint import convert_text
@@ -114,7 +115,7 @@ def test_they_stand_wherever_tasks_do_and_numbers_are_of_their_own_list() -> Non
     assert [task.command for task in words.subplan] == ["look at it", ""]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("steps", "code", "message"),
     [
         ([True], "PLAN005", "an item of `steps` must be text or a mapping, not `true`"),

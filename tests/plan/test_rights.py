@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.files.match import name_matches, path_matches
 from planrunner.plan.patterns import words_match
-from planrunner.plan.rights import Level, Right, Use, capability, host, named, path
+from planrunner.plan.rights import CapabilityUse, Decision, Level, capability, host, named, path
 from planrunner.plan.shell.commands import commands
 
 PUSH = {"uses": "shell", "run": "git push *"}
@@ -21,11 +21,11 @@ def level(section: str, said: Any, name: str = "x") -> Level:
 
 
 def shell(said: Any, script: str, values: dict[str, str] | None = None, final: bool = False) -> str:
-    use = Use("shell", None, commands(script, values if final else None), True, final)
+    use = CapabilityUse("shell", None, commands(script, values if final else None), True, final)
     return capability([level("capabilities", said)], use).verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     ("script", "verdict"),
     [
         ("git push origin", "deny"),
@@ -62,13 +62,13 @@ def test_a_list_of_commands_allows_only_scripts_of_these() -> None:
     assert shell({"allow": [{"uses": "shell", "run": "*"}]}, "anything $(at all)") == "allow"
 
 
-@pytest.mark.parametrize("pattern", ["./deploy.sh *", "tools/deploy.sh prod", "/opt/shop/deploy.sh *", "deploy.sh *"])
-@pytest.mark.parametrize("script", ["./deploy.sh prod", "/opt/shop/deploy.sh prod", "cd tools && ./deploy.sh prod"])
+@rows("pattern", ["./deploy.sh *", "tools/deploy.sh prod", "/opt/shop/deploy.sh *", "deploy.sh *"])
+@rows("script", ["./deploy.sh prod", "/opt/shop/deploy.sh prod", "cd tools && ./deploy.sh prod"])
 def test_a_program_that_is_denied_with_its_path_is_denied_by_any_way_to_it(pattern: str, script: str) -> None:
     assert shell({"deny": [{"uses": "shell", "run": pattern}]}, script) == "deny"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "script", "verdict"),
     [
         ("git *", "/usr/bin/git status", "allow"),
@@ -86,7 +86,7 @@ def test_what_allows_a_program_allows_no_other_of_its_name(pattern: str, script:
     assert shell({"allow": [{"uses": "shell", "run": pattern}]}, script) == verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     "carrier",
     [
         "chrt -o 0", "dbus-run-session", "linux64", "nsenter -t 1", "prlimit", "proxychains", "runuser -u root",
@@ -100,7 +100,7 @@ def test_a_program_that_runs_another_is_denied_with_it(carrier: str) -> None:
     assert shell({"allow": [{"uses": "shell", "run": f"{program} *"}]}, f"{carrier} git push") == "allow"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("said", "uses", "inputs", "verdict"),
     [
         ({"allow": ["git.*"]}, "git.push", None, "allow"),
@@ -134,15 +134,15 @@ def test_a_program_that_runs_another_is_denied_with_it(carrier: str) -> None:
 def test_entries_name_capabilities_and_what_they_are_called_with(
     said: Any, uses: str, inputs: Any, verdict: str
 ) -> None:
-    assert capability([level("capabilities", said)], Use(uses, inputs)).verdict == verdict
+    assert capability([level("capabilities", said)], CapabilityUse(uses, inputs)).verdict == verdict
 
 
 def test_a_pattern_for_a_value_that_is_there_is_not_a_template() -> None:
     said = {"deny": [{"uses": "x", "with": {"a": "{{*"}}]}
-    assert capability([level("capabilities", said)], Use("x", {"a": "{{ b }}"}, final=True)).verdict == "deny"
+    assert capability([level("capabilities", said)], CapabilityUse("x", {"a": "{{ b }}"}, final=True)).verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("said", "name", "port", "verdict"),
     [
         ([], "a.org", 443, "deny"),
@@ -160,7 +160,7 @@ def test_hosts(said: Any, name: str, port: int, verdict: str) -> None:
     assert host([level("network", said)], name, port).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@rows(
     ("said", "way", "place", "verdict"),
     [
         ({"write": ["build/**"]}, "write", "build/a/b", "allow"),
@@ -197,12 +197,12 @@ def test_no_level_gives_back_what_another_takes(before: list[Any], more: Any, na
 
 def test_the_answer_names_the_level_and_its_entry() -> None:
     narrow, wide = level("env", ["A"], "narrow"), level("env", {"deny": ["B*"]}, "wide")
-    assert named([wide, narrow], "env", "BC") == Right("deny", "policy.env.deny", "B*", wide)
-    assert named([wide, narrow], "env", "A") == Right("allow", "policy.env.allow", "A", narrow)
-    assert named([], "env", "A") == Right("allow")
+    assert named([wide, narrow], "env", "BC") == Decision("deny", "policy.env.deny", "B*", wide)
+    assert named([wide, narrow], "env", "A") == Decision("allow", "policy.env.allow", "A", narrow)
+    assert named([], "env", "A") == Decision("allow")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "place", "fits"),
     [
         ("src/**", "src/a/b", True), ("src/**", "src", True), ("src", "src/a", True), ("*.py", "d/a.py", False),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from rows import rows
 
-from planrunner.plan.rights import Level, Use, capability
+from planrunner.plan.rights import CapabilityUse, Level, capability
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.variables import set_in, steers
 
 
 def verdict(said: Any, script: str, final: bool = True, values: Any = None, **around: Any) -> str:
-    use = Use("shell", None, commands(script, (values or {}) if final else None), True, final, **around)
+    use = CapabilityUse("shell", None, commands(script, (values or {}) if final else None), True, final, **around)
     return capability([Level("x", {"capabilities": said})], use).verdict
 
 
@@ -29,15 +29,13 @@ def test_a_variable_that_makes_commands_others_makes_a_script_that_nobody_can_te
     assert verdict({"deny": ["git.*"]}, "ls -l", steered="PATH") == "allow", "no entry is about commands"
 
 
-@pytest.mark.parametrize(
-    "name", ["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "CDPATH"]
-)
+@rows("name", ["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "CDPATH"])
 def test_variables_that_make_commands_others(name: str) -> None:
     assert steers(name)
     assert not steers(f"MY_{name}")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("run", "names"),
     [
         ("LD_PRELOAD=x env", ["LD_PRELOAD"]),
@@ -61,7 +59,7 @@ def test_a_script_for_another_interpreter_sets_no_variables() -> None:
     assert [*set_in("A=1", "/usr/bin/env bash")] == ["A"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("script", "denied"),
     [
         ('A=-exec; find . "$A" git push ";"', True),
@@ -90,7 +88,7 @@ def test_a_word_of_find_with_a_template_is_judged_when_its_value_is_there() -> N
     assert verdict(said, 'find "${PR_0}" git push', values={"PR_0": "-exec"}) == "deny"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "script", "elsewhere", "said"),
     [
         ("./build.sh *", "./build.sh all", False, "allow"),

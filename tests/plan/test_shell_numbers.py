@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from plan_loading import loaded
+from rows import rows
 
 from planrunner.plan.shell.quoting import ScriptError, compile_script, environment
 
@@ -31,7 +32,7 @@ def test_a_number_stands_in_arithmetic(text: str, value: int, printed: str) -> N
     assert done.stdout.decode().strip() == printed
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     ["params.word", "env.N", "params.n ~ 'x'", "params.n if x else y", "tasks.t.outputs.n", "default(params.n, x)"],
 )
@@ -40,7 +41,7 @@ def test_anything_else_is_refused_with_the_way_out(body: str) -> None:
         compile_script(f"echo $(({{{{ {body} }}}}))", NUMBERS)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("params", "fits"),
     [
         ("{n: int}", True),

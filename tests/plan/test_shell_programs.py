@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rows import rows
 from shell_scripts import SCRIPTS, UNSEEN
 from shells_at_work import SHELLS, Bench
 
@@ -53,12 +54,12 @@ def leaks_are_told(bench: Bench, script: str) -> None:
                 assert passed_on(script, "x") is not None, f"{shell} runs {call}"
 
 
-@pytest.mark.parametrize("script", sorted(SCRIPTS.keys() - UNSEEN))
+@rows("script", sorted(SCRIPTS.keys() - UNSEEN))
 def test_every_program_that_a_hard_script_runs_is_named(bench: Bench, script: str) -> None:
     all_are_named(bench, script)
 
 
-@pytest.mark.parametrize("script", [each for each in sorted(SCRIPTS.keys() - UNSEEN) if "aa" in each])
+@rows("script", [each for each in sorted(SCRIPTS.keys() - UNSEEN) if "aa" in each])
 def test_every_program_of_a_hard_script_that_gets_a_variable_is_told(bench: Bench, script: str) -> None:
     leaks_are_told(bench, re.sub(r"\b(aa|bb)\b(?!\))", r'\1 "$x"', script))
 
@@ -106,7 +107,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize(("script", "program"), LEAKS.items())
+@rows(("script", "program"), LEAKS.items())
 def test_a_program_is_told_exactly_where_a_shell_hands_it_the_value(
     bench: Bench, script: str, program: str | None
 ) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rows import rows
 from shell_scripts import SCRIPTS, UNSEEN
 from shells_at_work import PROGRAMS, SHELLS, Bench
 
 from planrunner.plan.patterns import Loose, words_may_match
-from planrunner.plan.rights import Level, Use, capability
+from planrunner.plan.rights import CapabilityUse, Level, capability
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.taint.positions import asks
 
@@ -33,7 +34,7 @@ def one_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def verdict(said: dict[str, list[str]], script: str) -> str:
     entries = {key: [{"uses": "shell", "run": patterns}] for key, patterns in said.items()}
-    use = Use("shell", None, commands(script, VALUES), True, final=True)
+    use = CapabilityUse("shell", None, commands(script, VALUES), True, final=True)
     return capability([Level("x", {"capabilities": entries})], use).verdict
 
 
@@ -43,14 +44,14 @@ def patterns_for(call: tuple[str, ...]) -> list[str]:
     return [f"{call[0]} *", *([" ".join(call)] if plain else [])]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@rows("script", SCRIPTS)
 def test_the_commands_of_a_script_are_told_or_nobody_can_tell_them(script: str) -> None:
     found = commands(script, VALUES)
     assert SCRIPTS[script] == (None if found is None else [" ".join(words) for words in found])
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("shell", SHELLS)
+@rows("script", SCRIPTS)
+@rows("shell", SHELLS)
 def test_what_a_shell_runs_is_known_to_both_readings(shell: str, script: str, bench: Bench) -> None:
     for call in bench.ran(shell, script, VARIABLES):
         judged_by_policy(shell, script, call)
@@ -95,7 +96,7 @@ def test_any_script_is_read_to_its_end(text: str) -> None:
         assert found is None or all(words and all(isinstance(word, str) for word in words) for words in found)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("script", "verdict_of_it"),
     [
         ("> \\\n x git push", "deny"),
@@ -126,7 +127,7 @@ def test_what_allows_a_pattern_of_files_allows_it_as_it_is_written() -> None:
     assert verdict({"allow": ["make", "if *"]}, "'if' make") == "deny"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("shell", "told"),
     [("", True), ("bash", True), ("/bin/sh -eu", True), ("bash -o pipefail", True), ("python3", False), ("zsh", False),
      ("env git push", False), ("bash x.sh", False), ("sh -c make", False)],
@@ -135,7 +136,7 @@ def test_a_script_is_told_for_the_shells_that_read_it_so(shell: str, told: bool)
     assert (commands("make", None, shell) is not None) is told
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "words", "may"),
     [
         ("rm -rf *", ("rm", Loose("*.o")), False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
+from rows import rows
 
 from planrunner.capabilities.contract import Doc, capability
 from planrunner.capabilities.signature import describe
@@ -40,7 +41,7 @@ CARRIED = {
 }
 
 
-@pytest.mark.parametrize("body", CARRIED)
+@rows("body", CARRIED)
 def test_a_template_carries_on_what_its_value_is_made_of(body: str) -> None:
     assert list(carried(f" {body} ")) == CARRIED[body]
 
@@ -50,7 +51,7 @@ def test_a_template_that_is_never_rendered_carries_nothing() -> None:
     assert carried(" + ".join(["tasks.a.outputs.x"] * 3000)) == ()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "values", "sought"),
     [
         ("tasks.a.outputs.x", [A], []),
@@ -69,7 +70,7 @@ def test_an_expression_carries_on_values_and_looks_for_words(text: str, values: 
     assert (list(expressed(tree)), list(searched(tree))) == (values, sought)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("address", "inside"),
     [
         ("\0", [0]),
@@ -90,7 +91,7 @@ def test_what_stands_before_the_end_of_the_host_says_where_an_address_leads(addr
     assert in_authority(address) == inside
 
 
-@pytest.mark.parametrize(
+@rows(
     ("address", "host"),
     [
         ("https://A.example:8443/x", ("a.example", 8443)),
@@ -131,17 +132,17 @@ DATA = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("script", RUNS)
+@rows("script", RUNS)
 def test_what_runs_in_a_script(script: str) -> None:
     assert "command" in {position.use for position in in_script(script, ["X"]) if position.template}
 
 
-@pytest.mark.parametrize("script", DATA)
+@rows("script", DATA)
 def test_what_is_data_in_a_script(script: str) -> None:
     assert {position.use for position in in_script(script, ["X"]) if position.template} <= {"option"}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("words", "uses"),
     [
         (["{{ x }}"], {"command"}),
@@ -178,7 +179,7 @@ def test_a_file_that_is_run_is_told() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@rows(
     ("script", "file"),
     [
         ("cat a.sh | sh", "a.sh"),
@@ -203,9 +204,7 @@ def test_what_a_script_reads_as_data_is_no_file_that_runs() -> None:
         assert not {position.file for position in in_script(script)} & {"a.sh", "sd/a.sh", "sd/*"}, script
 
 
-@pytest.mark.parametrize(
-    "shape", ["A{0}=$A{1};", "read a{0};", "cd a{0};./a;", "A{0}=$A;", "A{0}=$(echo $A{1});", "sh a{0};"]
-)
+@rows("shape", ["A{0}=$A{1};", "read a{0};", "cd a{0};./a;", "A{0}=$A;", "A{0}=$(echo $A{1});", "sh a{0};"])
 def test_what_a_script_hands_on_is_followed_for_a_bounded_time(shape: str) -> None:
     script = "A=$({}); ".format("echo {{ x }};" * 2_000)
     script += "".join(shape.format(number, number - 1) for number in range(6_000))
@@ -228,12 +227,12 @@ OPEN: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("schema", CLOSED)
+@rows("schema", CLOSED)
 def test_a_closed_choice(schema: Any) -> None:
     assert is_closed(schema)
 
 
-@pytest.mark.parametrize("schema", OPEN)
+@rows("schema", OPEN)
 def test_no_closed_choice(schema: Any) -> None:
     assert not is_closed(schema)
 
@@ -286,7 +285,7 @@ NODE = {
 }
 
 
-@pytest.mark.parametrize(
+@rows(
     ("shell", "option", "code", "files"),
     [
         *(("python3", "-c", code, files) for code, files in PYTHON.items()),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict, Union
 
-import pytest
+from rows import rows
 
 from planrunner.api import Context, Doc, Outcome, Preview, Spawn, capability
 from planrunner.plugins.catalogue import faults_of
@@ -55,7 +55,7 @@ def _gives(annotation: Any) -> list[str]:
     return _faults(it)
 
 
-@pytest.mark.parametrize(
+@rows(
     "annotation",
     [
         str, int, float, bool, None, Any, list, dict, list[int], dict[str, Any], tuple[int, ...], Literal["a", 1],
@@ -68,7 +68,7 @@ def test_types_that_json_has_a_form_for_pass(annotation: Any) -> None:
     assert _gives(annotation) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "named"),
     [
         (bytes, "bytes"), (pathlib.Path, "Path"), (Colour, "Colour"), (set, "set"), (set[str], "set"),

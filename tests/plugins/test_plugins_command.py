@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import commands
 import pytest
 from workbench import ROOT
 
@@ -53,10 +54,9 @@ def command(tmp_path: Path) -> Command:
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join([str(ROOT), str(tmp_path / "site-packages")])
         given = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "c"), "XDG_DATA_HOME": str(tmp_path / "d"), **env}
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words], cwd=work, stdin=subprocess.DEVNULL,
-            env={**os.environ, **given}, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        process = commands.start(*words, folder=work, env={**os.environ, **given})
+        out, err = process.communicate(240)
+        return subprocess.CompletedProcess(words, process.wait(), out, err)
 
     return run
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Started, start
 
 ODD = """
     from typing import Annotated, Literal
@@ -95,12 +94,9 @@ def install(folder: Path, name: str, points: str, **modules: str) -> None:
         (about.parent / f"{module}.py").write_text(textwrap.dedent(text))
 
 
-def started(project: Path, *words: str) -> subprocess.Popen[str]:
-    path = os.pathsep.join([str(project / "site-packages"), *filter(None, sys.path)])
-    environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(project / "cache")}
-    command = [sys.executable, "-m", "planrunner", *words]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=project, env=environment, stdout=pipe, stderr=pipe, text=True)
+def started(project: Path, *words: str) -> Started:
+    env = {"PYTHONPATH": str(project / "site-packages"), "XDG_CACHE_HOME": str(project / "cache")}
+    return start(*words, folder=project, env={**os.environ, **env})
 
 
 def call(project: Path, *words: str) -> tuple[int, str, str]:

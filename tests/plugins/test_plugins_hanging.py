@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import Started, start
 
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.plan.load import load
@@ -89,7 +88,7 @@ class Project:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.begun: list[subprocess.Popen[str]] = []
+        self.begun: list[Started] = []
         about = path / "site-packages" / "stuck-1.dist-info"
         about.mkdir(parents=True)
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck\nVersion: 1\n")
@@ -99,24 +98,16 @@ class Project:
     def plan(self, *tasks: dict[str, Any], **plan: Any) -> None:
         (self.path / "plan.json").write_text(json.dumps({"plan": "p", **plan, "tasks": tasks}))
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        path = os.pathsep.join([str(self.path / "site-packages"), *filter(None, sys.path)])
-        process = subprocess.Popen(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.path,
-            env={**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(self.path / "cache")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *words: str) -> Started:
+        env = {"PYTHONPATH": str(self.path / "site-packages"), "XDG_CACHE_HOME": str(self.path / "cache")}
+        process = start(*words, folder=self.path, env={**os.environ, **env})
         self.begun.append(process)
         return process
 
     def __call__(self, *words: str) -> tuple[int, str]:
         return self.ended(self.start(*words))
 
-    def ended(self, process: subprocess.Popen[str], within: float = 240.0) -> tuple[int, str]:
+    def ended(self, process: Started, within: float = 240.0) -> tuple[int, str]:
         out, err = process.communicate(timeout=within)
         return process.returncode, out + err
 
@@ -220,7 +211,7 @@ class TestPreview:
 
 
 class TestUndo:
-    def begin(self, project: Project, how: str, timeout: str) -> subprocess.Popen[str]:
+    def begin(self, project: Project, how: str, timeout: str) -> Started:
         do = {"id": "do", "uses": "stuck.do", "with": {"how": how}, "timeout": timeout}
         bad = {"id": "bad", "run": "exit 1", "needs": ["do"]}
         project.plan(do, bad, on_failure="rollback")

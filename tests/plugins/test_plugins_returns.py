@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
-import pytest
+from rows import rows
 
 from planrunner.api import Doc, Outcome, capability
 from planrunner.testing.capability import call_capability
@@ -29,7 +29,7 @@ def _giving(annotation: Any, value: Any) -> Outcome:
     return call_capability(capability("it.gives", effect="pure")(it))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "expected"),
     [
         (int, 5, {"value": 5}),
@@ -52,7 +52,7 @@ def test_what_is_of_the_declared_type_is_the_output(annotation: Any, value: Any,
     assert (outcome.failure, outcome.outputs) == ("", expected), outcome.message
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "message"),
     [
         (int, "five", "the output `value` does not fit its type int: expected integer, found string"),

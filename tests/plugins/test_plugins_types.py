@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
 import pytest
+from rows import rows
 
 from planrunner.api import Context, Doc, Preview, capability
 from planrunner.capabilities.jsonschema import faults as misfits
@@ -59,7 +60,7 @@ SIZE = Doc("how much", quantity="size")
 MONEY = Doc("what it costs", quantity="money")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "expected"),
     [
         (str, 5, "5"),
@@ -89,7 +90,7 @@ def test_a_number_or_a_bool_arrives_as_text_where_text_is_wanted(annotation: Any
     assert type(got) is type(expected)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "expected"),
     [
         (Annotated[float, DURATION], "4s", 4.0),
@@ -114,7 +115,7 @@ def test_an_amount_arrives_as_a_number_where_a_number_is_wanted(annotation: Any,
     assert type(got) is type(expected)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "message"),
     [
         (Annotated[int, DURATION], "1.5s", 'expected a whole number of seconds, found "1.5s"'),

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import pytest
+from rows import rows
 
 from planrunner.api import Context, Failure, Outcome, Pause, Spawn, capability
 from planrunner.plugins.catalogue import faults_of
@@ -48,7 +49,7 @@ def test_check_refuses_a_process_capability_that_declares_something_else() -> No
     assert faults(Spawn) == faults(Pause) == faults(Spawn | Pause) == faults(Outcome | Spawn) == faults(Any) == []
 
 
-@pytest.mark.parametrize("word", ["not a class! ✗", "two words", " ", "5", "-x", "a\nb", "ü", "x" * 65])
+@rows("word", ["not a class! ✗", "two words", " ", "5", "-x", "a\nb", "ü", "x" * 65])
 def test_a_failure_whose_class_no_plan_can_name_is_a_logic_failure_that_says_so(word: str) -> None:
     @capability("odd.raises", effect="pure")
     def raises() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from planrunner import caller
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.safety.project import SECTIONS, check_files, read_located, read_project, read_settings
+from planrunner.safety.content import SECTIONS
+from planrunner.safety.project import check_files, read_located, read_project, read_settings
 from planrunner.syntax.notations import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

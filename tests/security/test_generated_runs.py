@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.sandbox import Grounds, confined
+from planrunner.engine.sandbox import RunPlaces, confined
 from planrunner.plan.model import Task
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
@@ -126,4 +126,4 @@ def test_where_nothing_can_shut_it_in_it_is_refused_with_the_line_to_add(
     monkeypatch.setattr(presence, "landlock", lambda: 0)
     call = Call("r", Task("t"), 1, "k", {}, "true", (), {}, {}, str(tmp_path), "", None)
     with pytest.raises(Refused, match=r"apt install bubblewrap.*`policy: \{sandbox: none\}` to the task"):
-        confined(call, Grounds(str(tmp_path / ".planrunner"), str(tmp_path), False), "/usr/bin", "made.py")
+        confined(call, RunPlaces(str(tmp_path / ".planrunner"), str(tmp_path), False), "/usr/bin", "made.py")

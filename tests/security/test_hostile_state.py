@@ -13,7 +13,7 @@ from security_desk import Desk
 
 from planrunner.app.runs.secrets import hidden_variables
 from planrunner.app.runs.setup import Held, cache_key
-from planrunner.journal.database import APPLICATION, MIGRATIONS
+from planrunner.journal.database import APPLICATION, LAYOUT, TABLES
 from planrunner.journal.sqlite import open_journal
 from planrunner.plan.agents import Roster
 from planrunner.plugins.registry import Registry
@@ -48,16 +48,11 @@ class Clone(Desk):
             connection.execute(statement)
         connection.close()
 
-    def lay_out(self, version: int = len(MIGRATIONS)) -> None:
-        """A journal without runs, as a program of that version laid it out."""
+    def lay_out(self, layout: int = LAYOUT) -> None:
+        """A journal without runs, whose header names that layout."""
         self.state.mkdir(mode=0o700)
-        self.change(
-            *(statement for step in MIGRATIONS[:version] for statement in step),
-            f"PRAGMA application_id={APPLICATION}",
-            f"PRAGMA user_version={version}",
-        )
-        if version == len(MIGRATIONS):
-            self.change("INSERT INTO audit VALUES (x'000102030405060708090a0b0c0d0e0f')")
+        self.change(*TABLES, f"PRAGMA application_id={APPLICATION}", f"PRAGMA user_version={layout}")
+        self.change("INSERT INTO audit VALUES (x'000102030405060708090a0b0c0d0e0f')")
 
 
 @pytest.fixture
@@ -132,21 +127,18 @@ def test_a_project_whose_plugins_lie_there_is_none_that_brings_runs(clone: Clone
     clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("known", [False, True])
-def test_runs_of_an_older_layout_are_vouched_for_by_nobody(clone: Clone, version: int, known: bool) -> None:
-    """The chain came later: a journal that says it is older must not get the seals of whoever opens it."""
+def test_runs_of_an_older_layout_are_read_by_nobody(clone: Clone, known: bool) -> None:
+    """A journal that says it is older must not get the seals of whoever opens it."""
     if known:
         clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
         shutil.rmtree(clone.state)
-    clone.lay_out(version)
-    last = "0, " if version == 1 else ""
-    clone.change(f"INSERT INTO runs VALUES (9, 'r9', 'p', 'digest', 1.0, 1, {last}'', NULL)")
-    for words in (("exec", "p.yaml", "--no-wait"), ("cancel", "r9"), ("exec", "p.yaml", "--no-wait")):
-        assert "`state.foreign`" in clone.do(*words, code=MISMATCH).stderr
-    assert clone.do("resume", "r9").returncode in (3, MISMATCH, 11)
-    row = sqlite3.connect(clone.state / "journal.db").execute("SELECT * FROM runs").fetchone()
-    assert len(row) == len((9, "r9", "p", "digest", 1.0, 1, "", None)) + (version == 1)
+    clone.lay_out(LAYOUT - 1)
+    clone.change("INSERT INTO runs VALUES (9, 'r9', 'p', 'digest', 1.0, 1, '', NULL, 1, NULL)")
+    before = (clone.state / "journal.db").read_bytes()
+    for words in (("exec", "p.yaml", "--no-wait"), ("cancel", "r9"), ("resume", "r9")):
+        assert "an older planrunner wrote it" in clone.do(*words, code=11).stderr
+    assert (clone.state / "journal.db").read_bytes() == before
 
 
 @pytest.mark.parametrize("folder", ["artifacts/sha256/ab", "cache/fresh", "cache/http", "tmp/r1"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 from workbench import ROOT
 
 from planrunner.capabilities.python.scan import judge, worst
@@ -101,21 +102,21 @@ ALLOWED = (
 )
 
 
-@pytest.mark.parametrize("text", DENIED)
+@rows("text", DENIED)
 def test_what_leads_out_of_python_is_denied(text: str) -> None:
     found = judge(text, [])
     assert worst(found) == "deny"
     assert DENIED[text] in {each.rule for each in found if each.verdict == "deny"}
 
 
-@pytest.mark.parametrize("text", ASKED)
+@rows("text", ASKED)
 def test_what_reaches_beyond_the_process_is_asked_about(text: str) -> None:
     found = judge(text, [])
     assert worst(found) == "ask", found
     assert ASKED[text] in {each.rule for each in found}
 
 
-@pytest.mark.parametrize("text", ALLOWED)
+@rows("text", ALLOWED)
 def test_ordinary_python_passes(text: str) -> None:
     assert worst(judge(text, [])) == "allow", judge(text, [])
 
@@ -200,8 +201,8 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("count", [90, 1500, 30_000])
-@pytest.mark.parametrize("shape", DEEP)
+@rows("count", [90, 1500, 30_000])
+@rows("shape", DEEP)
 def test_any_depth_has_an_answer(shape: str, count: int) -> None:
     before, middle, after = DEEP[shape]
     text = (before * count + middle + after * count)[:LARGEST]

@@ -217,7 +217,6 @@ def test_others_are_let_in_with_tokens_only(tmp_path: Path) -> None:
 
 def test_it_says_who_may_act_and_stops_when_it_is_asked_to(tmp_path: Path) -> None:
     with serving(make_project(tmp_path / "shop")) as served:
-        assert served.process.stderr is not None
         lines = [served.process.stderr.readline() for _ in range(3)]
         assert re.search(r"shop .*shop", lines[0])
         assert "without a token" in lines[1]
@@ -269,9 +268,9 @@ def test_the_user_at_the_other_end_of_a_connection_is_known(address: str) -> Non
         ends = client.getsockname()[:2], listener.getsockname()[:2]
         listed = peers._listed(*ends)
         assert listed == peers._peer(*ends) and listed is not None
-        assert peers.user_of(*ends) == listed.user == os.geteuid()
-        assert peers.user_of(ends[0], (address, 1)) is None
-        assert peers.user_of(ends[0], None) is None
+        assert peers.connecting_uid(*ends) == listed.user == os.geteuid()
+        assert peers.connecting_uid(ends[0], (address, 1)) is None
+        assert peers.connecting_uid(ends[0], None) is None
 
 
 def test_a_token_that_is_not_valid_is_told_from_another_user_where_there_are_no_tokens(served: Served) -> None:

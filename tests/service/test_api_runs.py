@@ -10,7 +10,7 @@ from pathlib import Path
 import commands
 from serving import Served, awaited, make_project, serving
 
-from planrunner.app.queue.answers import Answers
+from planrunner.app.queue.database import Answers
 
 
 def test_a_run_is_started_shown_listed_and_explained(served: Served) -> None:

@@ -235,3 +235,21 @@ def test_a_waiting_run_is_revised_from_the_editor_and_goes_on(served: Served) ->
     done = send(served, "/shop/plans/plans/good.yaml", **fields)
     assert done.status == 303 and done.headers["location"] == f"/shop/runs/{run}", done.text[:3000]
     awaited(lambda: served.get(f"{served.api}/runs/{run}/gates").text.find("Really?") >= 0)
+
+
+def test_a_large_plan_comes_at_once_and_is_checked_beside_its_page(served: Served, chromium: Any) -> None:
+    rows = "".join(f"  - {{id: t{number}, uses: noop, title: task number {number} of many}}\n" for number in range(700))
+    (served.folder / "plans" / "large.yaml").write_text(f"plan: large\ntasks:\n{rows}", encoding="utf-8")
+    try:
+        page = served.get("/shop/plans/plans/large.yaml").text
+        assert "Not checked yet." in page and "203 more lines" in page
+        checked = press(served, "plans/large.yaml", do="check", plan=f"plan: large\ntasks:\n{rows}")
+        assert "No findings." in checked.text and "700 tasks" in checked.text
+        shown = opened(chromium, f"{served.address}/shop/plans/plans/large.yaml")
+        shown.locator("#plan-preview .kv").wait_for()
+        assert shown.locator(".ed pre .l").count() == 703 and shown.locator("[data-far]").count() > 400
+        shown.close()
+        awaited(lambda: "being checked" not in served.get("/shop/plans").text)
+        assert "large.yaml" in served.get("/shop/plans").text
+    finally:
+        (served.folder / "plans" / "large.yaml").unlink()

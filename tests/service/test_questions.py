@@ -50,21 +50,6 @@ def test_the_inbox_counts_what_the_reader_may_decide(
     assert f"For you <b>{mine}</b>" in _seen(served, tokens[who], "/shop/inbox").text
 
 
-def test_the_question_refuses_in_the_words_of_the_vote(asked: tuple[Served, str, dict[str, str]]) -> None:
-    served, run, tokens = asked
-    told = "eve may not decide `sign`: it needs role `release`"
-    assert told in _seen(served, tokens["eve"], f"/shop/inbox/{run}/sign").text.replace("<code>", "`").replace(
-        "</code>", "`"
-    )
-    gate = served.get(f"{served.api}/runs/{run}/gates", authorization=f"Bearer {tokens['rob']}").data["gates"][0]
-    answer = served.post(
-        f"{served.api}/runs/{run}/gates/sign/approve",
-        {"shown": gate["shown"]},
-        authorization=f"Bearer {tokens['eve']}",
-    )
-    assert (answer.status, told in answer.data["detail"]) == (403, True)
-
-
 QUICK = "plan: quick\ndefaults: {timeout: 1m}\ntasks: [{id: a, uses: noop}]\n"
 
 

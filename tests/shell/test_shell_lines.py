@@ -120,16 +120,16 @@ def test_the_default_profile_brings_aliases_a_profile_of_the_settings_and_first_
 
 
 def test_the_queue_is_filled_and_worked_off(project: Path) -> None:
-    done = shell(project, "/queue hello", "queue-status", "/run-queue", "queue --status done")
+    done = shell(project, "/queue hello", "queue-status", "/run-queue", "queue --status completed")
     assert "1 waiting" in done.stdout
-    assert "✔ done" in done.stdout or "+ done" in done.stdout
+    assert "✔ completed" in done.stdout or "+ completed" in done.stdout
 
 
 def test_what_waits_for_people_does_not_hold_the_prompt_up(project: Path) -> None:
     (project / "plans" / "asks.yaml").write_text("plan: asks\ntasks:\n  - {id: sign, gate: approval, ask: sign it}\n")
     done = shell(project, "/queue hello", "/queue asks", "/run-queue", "/queue-status", "gates")
     assert "waits for people: sign" in done.stdout
-    assert "1 parked, 1 done" in done.stdout
+    assert "1 parked, 1 completed" in done.stdout
     assert "planrunner approve" in done.stdout
 
 

@@ -19,6 +19,7 @@ from simulator.plans import fed_plan
 from simulator.runs import summary
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Crash, Disk, Nobody
+from planrunner.app.proof.promises import check_items
 from planrunner.app.runs.revise import _is_doubtful, _refuse_unfit, _under_way
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
@@ -38,6 +39,7 @@ from planrunner.machine.events import (
     RunRevised,
     RunStarted,
     StopRequested,
+    TaskSettled,
     TasksReset,
 )
 from planrunner.machine.evolve import evolve, fold
@@ -276,6 +278,7 @@ def checked(run: Run, state: State, plan: Plan) -> Counter[str]:
     replayed = replay(run.plan, RUN_ID, run.disk.entries, run.plans)
     assert replayed.difference is None, replayed.difference
     assert not decide(state, run.disk.entries[-1].at).commands
+    check_items(state, run.disk.entries)
     fresh = Run(plan, run.seed, {}, 0)
     start = fresh.finish()
     seen: Counter[str] = Counter()
@@ -298,7 +301,12 @@ def checked(run: Run, state: State, plan: Plan) -> Counter[str]:
             )
             seen["kept" if task.id not in again else "again"] += 1
             if state.trait(task).effect == "unsafe" and task.id not in again:
-                before = [need for at in (number, *owners(state, number)) for need in state.shape.needs[at]]
+                before = [
+                    need
+                    for at in (number, *owners(state, number))
+                    for need in state.shape.needs[at]
+                    if state.specs[at].join.kind != "expression" or _had_settled(run, state, need, task.id)
+                ]
                 ran = [state.specs[need].id for need in before if _ran(state, need, after)]
                 assert not ran, f"{task.id} is kept though {ran} ran again before it"
     return seen
@@ -310,7 +318,8 @@ def _plain(path: str) -> str:
 
 
 def check_repeated(run: Run, state: State) -> int:
-    """No unsafe effect that was finished is done again from the same inputs, unless something before it was."""
+    """No unsafe effect that was finished is done again from the same inputs, unless something before it was, or was still
+    compared at the moment at which it began: an expression as join is met before all of its tasks have settled."""
     after = {_plain(each.task) for each in run.acted[run.before :] if not each.undo}
     sent_back = {
         _plain(name)
@@ -331,6 +340,9 @@ def check_repeated(run: Run, state: State) -> int:
         around = [number, *owners(state, number)]
         if any(_plain(state.specs[at].id) in sent_back or state.specs[at].finally_ for at in around):
             continue
+        early = [at for at in around if state.specs[at].join.kind == "expression"]
+        if any(_was_compared(run, state, need, each.task) for at in early for need in state.shape.needs[at]):
+            continue
         assert any(_ran_before(run, state, at, after) for at in around), f"{each.task} ran again for nothing"
     return count
 
@@ -345,6 +357,23 @@ def _ran_before(run: Run, state: State, number: int, after: set[str]) -> bool:
         round_before = f"{_plain(state.specs[frame.owner].id)}#{frame.round - 1}/"
         return any(name.startswith(round_before) for name in after)
     return False
+
+
+def _had_settled(run: Run, state: State, need: int, task: str) -> bool:
+    """Whether what a task needs had settled when the task began: an expression as join is met before all have."""
+    name, entries = state.specs[need].id, run.disk.entries
+    began = next(entry.seq for entry in entries if isinstance(entry.event, AttemptStarted) and entry.event.task == task)
+    return any(isinstance(entry.event, TaskSettled) and entry.event.task == name for entry in entries[: began - 1])
+
+
+def _was_compared(run: Run, state: State, need: int, task: str) -> bool:
+    """Whether what a task needs had been reset, and had not settled before the moment at which the task began."""
+    entries = run.disk.entries[run.revised[0].seq - 1 :]
+    name = state.specs[need].id
+    reset = any(isinstance(entry.event, TasksReset) and name in entry.event.tasks for entry in entries)
+    began = max(entry.at for entry in entries if isinstance(entry.event, AttemptStarted) and entry.event.task == task)
+    settled = state.tasks[need].ended
+    return reset and (settled is None or settled >= began)
 
 
 def _ran(state: State, number: int, after: set[str]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planrunner.engine.answers import answer
 from planrunner.engine.effects import Examine
-from planrunner.engine.loop import Driver, answer
+from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted

@@ -10,7 +10,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import Script, SimulatedEffects
-from planrunner.machine.events import EDITION, AttemptStarted, Entry, Outcome, RunStarted
+from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 
@@ -51,7 +51,7 @@ def rehearse(
     effects = SimulatedEffects(Script(outcome, lambda names: {name: facts.get(name) for name in names}), START)
     state = State(plan, RUN_ID)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
-    driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, "edition": EDITION, **started}))
+    driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, **started}))
     driver.run()
     replayed = replay(plan, RUN_ID, disk.entries)
     assert replayed.difference is None, replayed.difference

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
-from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots, check_starts
+from planrunner.app.proof.promises import check_checkpoints, check_items, check_settled_once, check_slots, check_starts
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import prepare
 from planrunner.engine.effects import Effect, StartCall
@@ -19,7 +19,6 @@ from planrunner.machine.budgets import chain, limit_of, scope_of
 from planrunner.machine.commands import Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
-    EDITION,
     AttemptEnded,
     AttemptStarted,
     BudgetExtended,
@@ -291,7 +290,6 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int, again: i
                 {"flag": world.plan.params[0].default},
                 world.seed,
                 traits=world.traits,
-                edition=EDITION,
             )
         )
     elif anew is not None:
@@ -326,6 +324,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
         raise Broken(f"P14: the replay differs at entry {replayed.difference.seq}: {replayed.difference}")
     check_settled_once(entries)
     check_slots(state, entries)
+    check_items(state, entries)
     check_checkpoints(state, entries)
     check_starts(world.plan, entries)
     _check_unsafe(world, entries, acted)

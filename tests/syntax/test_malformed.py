@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from rows import rows
 
 from planrunner.source import Source
 from planrunner.syntax.notations import decode, parse
@@ -157,7 +158,7 @@ def shown(source: Source) -> str:
     return "; ".join(parts)
 
 
-@pytest.mark.parametrize(("name", "expected"), FILES)
+@rows(("name", "expected"), FILES)
 def test_a_malformed_file_is_refused_at_the_right_place(name: str, expected: str) -> None:
     with open(os.path.join(CORPUS, name), "rb") as file:
         assert findings_of(file.read(), name) == expected
@@ -301,7 +302,7 @@ def test_a_question_mark_in_braces_is_told_to_be_quoted() -> None:
 QUOTED = "a text with `:` in it must be quoted in braces or brackets"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("written", "message", "meant"),
     [
         ("{function: m:add}", QUOTED, '{function: "m:add"}'),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, read_comments, write
@@ -148,8 +149,8 @@ def test_anything_shaped_like_a_plan_survives(notation: Notation, value: Json, f
     check(tree_of(value, flow), notation)
 
 
-@pytest.mark.parametrize("notation", ["yaml", "json", "text"])
-@pytest.mark.parametrize("flow", [False, True])
+@rows("notation", ["yaml", "json", "text"])
+@rows("flow", [False, True])
 def test_every_nasty_string_survives_everywhere(notation: Notation, flow: bool) -> None:
     for text in NASTY:
         value: Json = {
@@ -178,9 +179,7 @@ def test_words_stay_unquoted_where_no_reader_takes_them_for_something_else(notat
         assert write(tree_of({"key": text}), notation) == f"key: {text}\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["yes", "no", "on", "y", "010", "1:30", "1_000", "0o17", "0b1", "1e3", "2025-10-30", "null", "~", "1.0"]
-)
+@rows("text", ["yes", "no", "on", "y", "010", "1:30", "1_000", "0o17", "0b1", "1e3", "2025-10-30", "null", "~", "1.0"])
 def test_words_that_some_reader_takes_for_something_else_are_quoted(text: str) -> None:
     assert write(tree_of({"key": text}), "yaml") == f'key: "{text}"\n'
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from rows import rows
 
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -28,7 +29,7 @@ SOURCE = Source(PLAN, "p.yaml")
 LOADED = load(SOURCE, Registry(plugins=False))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("notation", "text", "html"),
     [
         ("yaml", "  - id: a", '  - <span class="k">id</span>: a'),

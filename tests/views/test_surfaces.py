@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from jinja2 import Environment, FileSystemLoader, meta, nodes
+from rows import rows
 from serving import Served, serving
 from surfaces import ENDS, make_runs, task_id
 
@@ -26,7 +27,7 @@ def environments() -> Iterator[tuple[str, Environment]]:
 TEMPLATES = [(where, name) for where, made in environments() for name in made.list_templates()]
 
 
-@pytest.mark.parametrize(("where", "name"), TEMPLATES)
+@rows(("where", "name"), TEMPLATES)
 def test_each_filter_and_test_of_a_template_exists(where: str, name: str) -> None:
     made = dict(environments())[where]
     assert made.loader is not None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import workbench
+from rows import rows
 from simulator.rehearsal import rehearse
 
 from planrunner.machine.names import label, labelled, named
@@ -14,7 +14,7 @@ def _state(matrix):
     return rehearse(workbench.plan(task)).state
 
 
-@pytest.mark.parametrize(
+@rows(
     ("axes", "path", "name"),
     [
         ({"seed": [1, 2]}, "test[1]", "test[seed=2]"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
+from rows import rows
 from simulator.rehearsal import rehearse
 
 from planrunner.engine.output import log_name
@@ -219,8 +219,8 @@ def test_a_frame_of_the_live_picture_shows_what_runs_below_what_holds_it(screen,
 
 def test_the_live_picture_never_exceeds_the_window(screen, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    for rows in (4, 6, 10, 24):
-        monkeypatch.setenv("LINES", str(rows))
+    for height in (4, 6, 10, 24):
+        monkeypatch.setenv("LINES", str(height))
         inner = {"id": "f", "foreach": list(range(30)), "subplan": [{"id": "a", "run": "x"}, {"id": "b", "run": "x"}]}
         ran = run(inner, max_parallel=20, on_failure="continue", outcomes={f"f[{n}]/a": [BAD] for n in range(5)})
         for count in range(1, len(ran.entries), 7):
@@ -229,7 +229,7 @@ def test_the_live_picture_never_exceeds_the_window(screen, monkeypatch):
             progress = TreeProgress(terminal)
             progress.started("r", state.plan, state)
             progress.tick(ran.entries[count - 1].at)
-            assert stream.getvalue().count("\n") <= rows - 1
+            assert stream.getvalue().count("\n") <= height - 1
 
 
 def test_plain_lines_tell_of_rounds_and_sizes(screen):
@@ -370,7 +370,7 @@ def test_a_path_may_be_given_by_its_end_or_by_its_place_in_the_plan():
     assert {written_path(state, number) for number in named(state, "draft")} == {"polish/draft"}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("one", "other"),
     [("a/b", "a_b"), ("a/b", "a+b"), ("a" * 300, "a" * 299), (".a", "a"), ("a\0b", "a_b"), ("x/" * 90, "x/" * 91)],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from planrunner.app.runs.doubts import open_doubts
 from planrunner.journal.codec import kind_of
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import (
@@ -23,8 +22,10 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.explain import why
+from planrunner.machine.questions import questions
 from planrunner.machine.recovery import recover
 from planrunner.plan.model import Budgets
+from planrunner.records import defaults, fields
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_object, entry_text, event_type
 from planrunner.views.progress.plain import QuietProgress
@@ -160,7 +161,7 @@ def test_what_a_resume_settles_by_itself_is_paused_and_only_what_a_person_decide
         "late   paused, 2.0s, interrupted; `resume` starts it",
     ]
     assert "1 in doubt, 4 paused" in ending(screen()[0], told.state, "r")[0]
-    assert [doubt.task for doubt in open_doubts(told.state)] == ["acts"]
+    assert [question.name for question in questions(told.state, 0.0) if question.kind == "doubt"] == ["acts"]
     found = run_object(told.state, "d", 130, 0.0)["tasks"]
     assert (found["reads"]["status"], found["reads"]["reason"]) == ("paused", "cut off")
     assert why(told.state, "reads")[0] == "`reads` was interrupted; `resume` starts it again"
@@ -281,8 +282,8 @@ def test_a_task_that_another_stood_in_for_shows_what_that_one_gave(story, shell_
 
 def test_every_entry_tells_its_own_number_and_time_whatever_its_event_calls_its_fields():
     for kind in EVENTS:
-        needed = {name: "" for name in kind._fields if name not in kind._field_defaults}
-        told = entry_object(Entry(7, 8.0, kind(**{**needed, **({"seq": 3} if "seq" in kind._fields else {})})))
+        needed = {name: "" for name in fields(kind) if name not in defaults(kind)}
+        told = entry_object(Entry(7, 8.0, kind(**{**needed, **({"seq": 3} if "seq" in fields(kind) else {})})))
         assert (told["seq"], told["at"]) == (7, 8.0)
     forked = entry_object(Entry(7, 8.0, RunForked("run", "parent", 3)))
     assert (forked["type"], forked["event_seq"]) == ("run_forked", 3)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 from planrunner.app.plans.lint import convert_text
 from planrunner.plan.files import decode
+from planrunner.records import Struct
 from planrunner.source import notation_of
 
 
-class Beginning(NamedTuple):
+class Beginning(Struct):
     """A plan to begin with; in ``text`` stands ``NAME`` where the plan is named."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.drafts.goals import filled, recognised
 from planrunner.app.people.admission import Review, review
@@ -18,13 +18,13 @@ from planrunner.capabilities.agent.facts import facts
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.fileio import replace_file
-from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.expressions.quantities import parse_count, parse_money
 from planrunner.plan.files import File
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.safety.project import read_data
 from planrunner.safety.trust import DRAFTED, mark
 from planrunner.source import Source, notation_of
@@ -35,7 +35,7 @@ REJECTED = ".rejected"
 """Ending of the file that keeps what a model wrote and no check lets pass: no plan is looked for in it."""
 
 
-class DraftRequest(NamedTuple):
+class DraftRequest(Struct):
     """The goal in plain words. ``file`` is where the plan is for (None: a name in ``plans/``), ``model`` that of the
     project that writes it (empty: the default one, None: none), which has ``rounds`` tries and may use ``budget``."""
 
@@ -47,7 +47,7 @@ class DraftRequest(NamedTuple):
     state: str | None = None
 
 
-class Draft(NamedTuple):
+class Draft(Struct):
     """A plan as it was drafted. ``by`` says by what, ``before`` is the text that the file had (None: it is new);
     ``review`` is what the plan may do, None for one with errors, whose text is kept and never runs; ``run_id`` is the
     run in which a model wrote it."""
@@ -131,7 +131,7 @@ def drafted(goal: str, by: str, path: str, text: str, reason: str = "", run_id: 
     known = None
     if not has_errors(checked.findings):
         known_as = Registry(project=project)
-        known = review(path, known_as, ready=prepare_plan(path, MemoryJournal(), known_as, text.encode()))
+        known = review(path, known_as, ready=prepare_plan(path, None, known_as, text.encode()))
     return Draft(goal, by, path, source, text_of(path), checked.findings, known, reason, run_id)
 
 

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.agent.facts import LACKING, Fact
 from planrunner.errors import Hint, UsageError
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -22,7 +23,7 @@ ENOUGH = 4
 _PLACE = re.compile(r"<([a-z]+)>")
 
 
-class Goal(NamedTuple):
+class Goal(Struct):
     """A goal that a plan is known for. ``words`` are worth points where they stand in what was asked for, ``unlike``
     takes points away; ``needs`` are the facts without which no plan can be made; ``text`` is the template."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from planrunner.app.follow.folds import Held
+from planrunner.app.follow.folds import StateCache
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.positions import Positions, moving
 from planrunner.app.history.state import begun, fold_with
@@ -21,6 +21,7 @@ from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
+from planrunner.records import Struct
 
 Json = Any
 
@@ -34,7 +35,7 @@ LOOK = 1.0
 """Seconds between two rounds: what happens meanwhile is delivered together."""
 
 
-class Seen(NamedTuple):
+class Seen(Struct):
     """An entry with the state of its run after it. ``fresh`` is False for one that the reader has dealt with before: it
     only brings the memory of the reader up to date."""
 
@@ -66,7 +67,7 @@ class Undelivered(Exception):
     """A receiver is away or refuses. ``str`` says why."""
 
 
-class _Fed:
+class _ReaderState:
     """A reader with its positions."""
 
     __slots__ = ("is_due", "is_fed", "moved", "positions", "problem", "reader", "retry_at", "tries")
@@ -98,8 +99,8 @@ class Feed:
     def __init__(self, follower: Follower, readers: Sequence[Reader], run: str = "") -> None:
         self._follower = follower
         self._run_alone = run
-        self._fed = [_Fed(reader) for reader in readers]
-        self._held = Held(FOLDED)
+        self._fed = [_ReaderState(reader) for reader in readers]
+        self._held = StateCache(FOLDED)
         self._skipped: dict[str, int] = {}
         self._only = moving(follower.state)
         self._positions: Positions | None = None
@@ -191,7 +192,7 @@ class Feed:
             self._begin(fed, self._positions)
         return True
 
-    def _begin(self, fed: _Fed, positions: Positions) -> None:
+    def _begin(self, fed: _ReaderState, positions: Positions) -> None:
         fed.is_due = True
         fed.positions, kept = positions.read(fed.reader.name)
         fed.reader.restore(kept)
@@ -239,7 +240,7 @@ class Feed:
         except (PlanrunnerError, IllegalMove):
             self._skipped[head.run] = head.last_seq
 
-    def _pieces(self, head: Head, wanting: list[_Fed]) -> Iterator[int]:
+    def _pieces(self, head: Head, wanting: list[_ReaderState]) -> Iterator[int]:
         at, state = self._state(head, {fed.at(head.run) for fed in wanting})
         while at < head.last_seq:
             entries = [entry for entry in self._follower.read(head.run, at) if entry.seq <= head.last_seq]
@@ -279,7 +280,7 @@ class Feed:
             fed.moved.clear()
             fed.problem, fed.tries = "", 0
 
-    def _fall_back(self, fed: _Fed, positions: Positions, why: str) -> None:
+    def _fall_back(self, fed: _ReaderState, positions: Positions, why: str) -> None:
         """Let a reader that could not deliver start again from its positions, after a while."""
         fed.problem = why
         fed.retry_at = time.monotonic() + AGAIN[min(fed.tries, len(AGAIN) - 1)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from planrunner.app.follow.summary import Summary, bare, summarised
-from planrunner.app.history.show import parked
+from planrunner.app.follow.summary import Summary, from_row, summarised
 from planrunner.app.history.state import begun, fold_with
 from planrunner.errors import PlanrunnerError
 from planrunner.journal.ports import Journal
@@ -22,7 +21,7 @@ KEPT = 5_000
 """Summaries of runs that have ended which stay in memory."""
 
 
-class Held:
+class StateCache:
     """States that stay folded, each with the number of its last entry. Their tasks together are ``most`` at most: those
     that were held longest ago go first, and are folded again when their run continues."""
 
@@ -59,47 +58,32 @@ class Folds:
 
     def __init__(self, read: Callable[[], Journal]) -> None:
         self._read = read
-        self._held = Held(FOLDED)
+        self._cache = StateCache(FOLDED)
         self._open: dict[int, Summary] = {}
         self._ended: OrderedDict[int, Summary] = OrderedDict()
-        self._parked: dict[int, tuple[int, str]] = {}
         self._problems: dict[int, tuple[int, str]] = {}
 
     def summary(self, head: Head, leased: bool) -> Summary:
         """The summary of a run at the entry where ``head`` ends; made where there is none yet."""
-        known = self._known(head, leased)
+        known = self.known(head, leased)
         if known is not None:
             return known
         summary = self._made(head, leased)
-        self._parked.pop(head.number, None)
         if not head.status or leased:
             self._open[head.number] = summary
             return summary
         self._open.pop(head.number, None)
-        self._held.take(head.number)
+        self._cache.take(head.number)
         self._ended[head.number] = summary
         if len(self._ended) > KEPT:
             self._ended.popitem(last=False)
         return summary
 
-    def status(self, head: Head, leased: bool) -> str:
-        """The status alone; of a run that was not folded yet its last entry is enough."""
-        if leased or head.status:
-            return "running" if leased else head.status
-        known = self._known(head, leased)
-        if known is not None:
-            return known.status
-        seq, status = self._parked.get(head.number, (0, ""))
-        if seq != head.last_seq:
-            status, _ = parked(self._read(), head.run, head.last_seq)
-            self._parked[head.number] = head.last_seq, status
-        return status
-
     def advance(self, head: Head, leased: bool, most: int) -> bool:
         """Fold the next entries of a run that has not ended, ``most`` at most; whether there are more."""
         if head.status and head.number not in self._open:
             return False
-        seq = most + self._held.seq(head.number)
+        seq = most + self._cache.seq(head.number)
         if seq >= head.last_seq or head.number in self._problems:
             self.summary(head, leased)
             return False
@@ -111,15 +95,16 @@ class Folds:
 
     def drop(self, number: int) -> None:
         """Forget a run that was removed."""
-        for known in (self._open, self._ended, self._parked, self._problems):
+        for known in (self._open, self._ended, self._problems):
             known.pop(number, None)
-        self._held.take(number)
+        self._cache.take(number)
 
     def outdate(self, number: int) -> None:
         """Make the summary of a run that had ended again."""
         self._ended.pop(number, None)
 
-    def _known(self, head: Head, leased: bool) -> Summary | None:
+    def known(self, head: Head, leased: bool) -> Summary | None:
+        """The summary of a run at the entry where ``head`` ends; None where none is kept."""
         known = self._open.get(head.number) or self._ended.get(head.number)
         if known is None or (known.last_seq, known.leased, known.ended) != (head.last_seq, leased, head.ended):
             return None
@@ -128,19 +113,19 @@ class Folds:
     def _made(self, head: Head, leased: bool) -> Summary:
         seq, problem = self._problems.get(head.number, (0, ""))
         if problem and seq == head.last_seq:
-            return bare(head, leased, problem)
+            return from_row(head, leased, problem)
         try:
             return summarised(self._state(head), head, leased)
         except (PlanrunnerError, IllegalMove) as error:
-            self._held.take(head.number)
+            self._cache.take(head.number)
             self._problems[head.number] = head.last_seq, str(error)
-            return bare(head, leased, str(error))
+            return from_row(head, leased, str(error))
 
     def _state(self, head: Head) -> State:
         """The state of a run at the entry where ``head`` ends. One that was folded further is folded again: a summary
         and its number belong together."""
         journal = self._read()
-        seq, state = self._held.take(head.number) or (0, None)
+        seq, state = self._cache.take(head.number) or (0, None)
         if state is None or seq > head.last_seq:
             seq, state = 0, begun(journal, head.run)
         fold_with(state, journal)
@@ -149,5 +134,5 @@ class Folds:
                 break
             evolve(state, entry.event, entry.at)
             seq = entry.seq
-        self._held.hold(head.number, seq, state)
+        self._cache.hold(head.number, seq, state)
         return state

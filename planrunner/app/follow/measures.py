@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.follow.feed import Seen
 from planrunner.app.follow.positions import read_kept
@@ -31,6 +31,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.state import State
 from planrunner.plan.model import Task
+from planrunner.records import Struct
 
 Json = Any
 Labels = tuple[tuple[str, str], ...]
@@ -43,7 +44,7 @@ MOST = 200
 """Values of one label that are counted apart; further ones are counted together as ``other``."""
 
 
-class Measure(NamedTuple):
+class Measure(Struct):
     """A counter, or with ``bounds`` a histogram; ``unit`` is that of UCUM, as OpenTelemetry writes it."""
 
     help: str

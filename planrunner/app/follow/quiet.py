@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from planrunner.redaction import masked
+from planrunner.escapes import masked
 
 LONGEST = 300
 """Characters of a message."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from planrunner.app.follow.measures import Labels
-from planrunner.app.follow.summaries import Summaries
-from planrunner.app.history.show import STATUSES
+from planrunner.app.follow.summaries import STATUSES, Summaries
+from planrunner.records import Struct
 
 Gauges = dict[str, tuple[str, list[tuple[Labels, float]]]]
 """Name → what it says, and its values by labels."""
 
 
-class Standing(NamedTuple):
+class Standing(Struct):
     """``runs`` by status; ``gates`` that wait for people and the seconds since the oldest was put; ``timers`` that runs
     wait for and the seconds until the first is due (negative: it is overdue). ``queue`` has items by state."""
 
@@ -47,11 +46,11 @@ def _labelled(label: str, value: str, count: int) -> tuple[Labels, float]:
 def standing_of(summaries: Summaries, queue: Mapping[str, int]) -> Standing:
     """How a project stands by the summaries of its runs."""
     now, going = time.time(), summaries.going()
-    since = [gate["since"] for each in going for gate in each.gates if isinstance(gate.get("since"), (int, float))]
+    since = [asked.since for each in going for asked in each.questions if asked.since is not None]
     due = [each.due for each in going if each.due is not None]
     return Standing(
         runs=summaries.counts(),
-        gates=sum(len(each.gates) for each in going),
+        gates=sum(len(each.questions) for each in going),
         oldest=max(0.0, now - min(since)) if since else 0.0,
         timers=len(due),
         first=min(due) - now if due else 0.0,

@@ -1,22 +1,49 @@
-"""Summaries of all runs of a state directory, by the last entry of each: no history is folded twice."""
+"""The list of the runs of a state directory, for all who show one: no history is folded twice, and none where the last
+entry of a run tells what is asked."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from contextlib import closing
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from planrunner.app.follow.folds import Folds
-from planrunner.app.follow.summary import Summary, summary_object
+from planrunner.errors import NotFound
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Ended, Head, no_match
-from planrunner.views.documents import listing
+from planrunner.journal.stores import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import (
+    BudgetExtended,
+    BudgetRefused,
+    Event,
+    GateReopened,
+    GateVoted,
+    RunEnded,
+    RunForked,
+    RunParked,
+    RunReopened,
+    RunRevised,
+)
+from planrunner.records import Struct
+from planrunner.views.runs import RunSummary
+
+if TYPE_CHECKING:
+    from planrunner.app.follow.folds import Folds
+    from planrunner.app.follow.summary import Summary
 
 Json = Any
 
+STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
+"""The statuses of a run."""
+ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
+"""What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
 
-class RunFilter(NamedTuple):
+
+class RunFilter(Struct):
     """Which runs are wanted; what is empty or None asks for nothing.
 
     They stand as one of ``status``, are of the plan with the id ``plan``, were started by ``by``, began from ``since``
@@ -43,6 +70,10 @@ class RunFilter(NamedTuple):
             and not ((self.waiting or self.doubt) and head.status)
         )
 
+    def asks_state(self) -> bool:
+        """Whether anything is asked that only the state of a run answers."""
+        return bool(self.by or self.text or self.waiting or self.doubt)
+
     def fits(self, summary: Summary) -> bool:
         """What only the state of a run answers."""
         words = (summary.run, summary.plan_id, summary.title, summary.plan_file)
@@ -50,15 +81,15 @@ class RunFilter(NamedTuple):
             (not self.status or summary.status in self.status)
             and (not self.by or summary.started_by == self.by)
             and (not self.text or any(self.text.casefold() in word.casefold() for word in words))
-            and (not self.waiting or bool(summary.gates))
-            and (not self.doubt or any(fact["kind"] == "doubt" for fact in summary.gates))
+            and (not self.waiting or bool(summary.questions))
+            and (not self.doubt or any(question.kind == "doubt" for question in summary.questions))
         )
 
 
 ALL = RunFilter()
 
 
-class Page(NamedTuple):
+class Page(Struct):
     """Some runs, the newest first. ``after`` asks for those that follow (None: there are no more); ``newest`` is the
     number of the newest run there is, whatever the filter."""
 
@@ -67,9 +98,14 @@ class Page(NamedTuple):
     newest: int
 
 
-def page_document(page: Page, counts: dict[str, int]) -> dict[str, Json]:
-    """A page as programs read it; ``after`` is null after the last one. ``counts`` are of all runs."""
-    return listing("runs", map(summary_object, page.runs), after=page.after, newest=page.newest, counts=counts)
+def recent(state: str | None, wanted: RunFilter = ALL, limit: int = 20, skip: int = 0) -> list[RunSummary]:
+    """The runs that a filter asks for, the newest first. A place without runs gives an empty list."""
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    with closing(journal):
+        return Summaries.of(journal).listed(wanted, limit, skip)
 
 
 class Summaries:
@@ -80,20 +116,43 @@ class Summaries:
 
     def __init__(self, read: Callable[[], Journal]) -> None:
         self._lock = threading.RLock()
-        self._folds = Folds(read)
+        self._read = read
+        self._folds: Folds | None = None
+        self._parked: dict[int, tuple[int, tuple[str, str]]] = {}
         self._heads: dict[int, Head] = {}
         self._numbers: dict[str, int] = {}
         self._leased: frozenset[str] = frozenset()
         self._sums = Ended(0, 0)
         self.version = 0
 
+    @classmethod
+    def of(cls, journal: Journal) -> Summaries:
+        """Those of a journal as it is now, for the thread that opened it. What no process acts on and was written to
+        since it was read is read again: a process that ends its run gives the lease up afterwards."""
+        summaries = cls(lambda: journal)
+        changed = summaries.refresh(journal)
+        while changed:
+            summaries.lease(leased := journal.leased())
+            changed = summaries.refresh(journal) - leased
+        return summaries
+
+    def listed(self, wanted: RunFilter = ALL, limit: int | None = None, skip: int = 0) -> list[RunSummary]:
+        """The runs that a filter asks for, the newest first, as their rows and last entries tell: ``limit`` of them
+        (None: all), without the first ``skip``."""
+        last = None if limit is None else skip + limit
+        return [self._row(head) for head in islice(self._matching(wanted), skip, last)]
+
+    def row(self, run: str) -> RunSummary:
+        """The same of one run by its whole id."""
+        return self._row(self._heads[self._numbers[run]])
+
     def page(self, wanted: RunFilter = ALL, limit: int = 25, after: int | None = None) -> Page:
         """The first ``limit`` runs that a filter asks for, the newest first, or those below the number ``after``."""
         found: list[Summary] = []
-        for summary in self._matching(wanted, after):
+        for head in self._matching(wanted, after):
             if len(found) == limit:
                 return Page(tuple(found), found[-1].number, self.newest)
-            found.append(summary)
+            found.append(self._summary(head))
         return Page(tuple(found), None, self.newest)
 
     def one(self, run: str) -> Summary:
@@ -124,7 +183,7 @@ class Summaries:
         found: list[Summary] = []
         asked = 0
         for summary in self._asking(after):
-            asked += len(summary.gates) + len(summary.decided)
+            asked += len(summary.questions) + len(summary.decided)
             if found and asked > limit:
                 return Page(tuple(found), found[-1].number, self.newest)
             found.append(summary)
@@ -180,7 +239,7 @@ class Summaries:
         are more."""
         with self._lock:
             number = self._numbers.get(run)
-            return number is not None and self._folds.advance(self._heads[number], run in self._leased, most)
+            return number is not None and self._folded().advance(self._heads[number], run in self._leased, most)
 
     def clear(self) -> frozenset[str]:
         """Forget all runs; gives those there were."""
@@ -227,44 +286,88 @@ class Summaries:
         self._count(head, 1)
         self._heads[head.number] = head
         self._numbers[head.run] = head.number
-        self._folds.outdate(head.number)
+        if self._folds is not None:
+            self._folds.outdate(head.number)
         return True
 
     def _drop(self, number: int) -> None:
         head = self._heads.pop(number)
         self._count(head, -1)
         self._numbers.pop(head.run, None)
-        self._folds.drop(number)
+        self._parked.pop(number, None)
+        if self._folds is not None:
+            self._folds.drop(number)
 
     def _count(self, head: Head | None, sign: int) -> None:
         if head is not None and head.status:
             self._sums = Ended(self._sums.runs + sign, self._sums.epochs + sign * head.epoch)
 
     def _asking(self, after: int | None = None) -> Iterator[Summary]:
-        return (summary for summary in self._going(after) if summary.gates or summary.decided)
+        return (summary for summary in self._going(after) if summary.questions or summary.decided)
 
     def _going(self, after: int | None = None) -> Iterator[Summary]:
         for head in reversed(self._all()):
             if not head.status and (after is None or head.number < after):
                 yield self._summary(head)
 
-    def _matching(self, wanted: RunFilter, after: int | None) -> Iterator[Summary]:
+    def _matching(self, wanted: RunFilter, after: int | None = None) -> Iterator[Head]:
         for head in reversed(self._all()):
-            if (after is None or head.number < after) and wanted.fits_head(head):
-                if wanted.status and self._status(head) not in wanted.status:
-                    continue
-                summary = self._summary(head)
-                if wanted.fits(summary):
-                    yield summary
+            if (
+                (after is None or head.number < after)
+                and wanted.fits_head(head)
+                and (not wanted.status or self._status(head) in wanted.status)
+                and (not wanted.asks_state() or wanted.fits(self._summary(head)))
+            ):
+                yield head
 
     def _all(self) -> list[Head]:
         with self._lock:
             return list(self._heads.values())
 
+    def _row(self, head: Head) -> RunSummary:
+        status, reason = self._by_row(head)
+        return RunSummary(head.run, head.plan_id, head.plan_digest, status, reason, head.created, head.ended)
+
     def _status(self, head: Head) -> str:
+        return head.status if head.status and head.run not in self._leased else self._by_row(head)[0]
+
+    def _by_row(self, head: Head) -> tuple[str, str]:
+        """Status and reason of a run; its last entry is enough for most."""
         with self._lock:
-            return self._folds.status(head, head.run in self._leased)
+            if head.run in self._leased:
+                return "running", ""
+            seq, stands = self._parked.get(head.number, (0, ("", "")))
+            if seq != head.last_seq:
+                last = next(self._read().entries(head.run, head.last_seq - 1), None)
+                if last is not None and isinstance(last.event, ANSWERS):
+                    summary = self._summary(head)
+                    stands = summary.status, summary.reason
+                else:
+                    stands = _stopped_by(None if last is None else last.event)
+                self._parked[head.number] = head.last_seq, stands
+            return stands
 
     def _summary(self, head: Head) -> Summary:
         with self._lock:
-            return self._folds.summary(head, head.run in self._leased)
+            return self._folded().summary(head, head.run in self._leased)
+
+    def _folded(self) -> Folds:
+        if self._folds is None:
+            self._folds = import_module("planrunner.app.follow.folds").Folds(self._read)  # by name: few lists need it
+        return self._folds
+
+
+def _stopped_by(event: Event | None) -> tuple[str, str]:
+    """Status and reason of a run that no process acts on, by its last event."""
+    match event:
+        case RunEnded():
+            return event.status, event.reason
+        case RunParked():
+            return ("blocked" if event.reason == "waiting" else "paused"), event.reason
+        case RunReopened():
+            return "paused", event.reason
+        case RunForked():
+            return "paused", "forked"
+    if isinstance(event, RunRevised) or getattr(event, "reason", "") == "revised":
+        return "paused", "revised"
+    return "paused", "cut off"

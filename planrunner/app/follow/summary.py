@@ -12,11 +12,11 @@ from planrunner.journal.records import Head
 from planrunner.machine.budgets import read_ledger
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount
+from planrunner.machine.questions import Question, questions
 from planrunner.machine.state import State
-from planrunner.views.digest import RunSummary
-from planrunner.views.gates import gate_facts, may_ask
-from planrunner.views.run import listed_object
-from planrunner.views.status import has_failed, is_dry, rfc3339, shown_counts, shown_status, waiting
+from planrunner.records import Struct
+from planrunner.views.runs import RunSummary, listed_object, rfc3339
+from planrunner.views.status import has_failed, is_dry, shown_counts, shown_status, waiting
 
 Json = Any
 
@@ -24,7 +24,7 @@ CELLS = 42
 """Cells of a track at most; a plan with more tasks has one segment for each status."""
 
 
-class Cell(NamedTuple):
+class Cell(Struct):
     """A cell of a track: the status of a task (``gate`` where it waits for people), or of ``tasks`` of them."""
 
     status: str
@@ -42,25 +42,18 @@ class Spent(NamedTuple):
     attempts: int = 0
 
 
-class Summary(NamedTuple):
+class Summary(RunSummary):
     """A run as lists show it, up to its entry ``last_seq``. Times are seconds since 1970.
 
     ``status`` is ``running`` only while a process has the lease of the run; ``reason`` is as in ``show``. ``counts``
     are its tasks by status, ``track`` their cells in the order of the plan. ``waits`` names the tasks that wait for a
-    person or an answer. ``gates`` are the questions to people as ``gate_facts`` gives them. ``decided`` says by task
-    what people have decided and a resume continues. ``failed`` is the task that failed first, with the reason. ``due``
+    person or an answer. ``questions`` are what it asks people. ``decided`` says by task what people have
+    decided and a resume continues. ``failed`` is the task that failed first, with the reason. ``due``
     is when the next timer of the run is due.
     ``problem`` says why the record of the run cannot be read; little else is known then.
     """
 
     number: int
-    run: str
-    plan_id: str
-    revision: str
-    status: str
-    reason: str
-    created: float
-    ended: float | None
     last_seq: int
     leased: bool = False
     title: str = ""
@@ -72,7 +65,7 @@ class Summary(NamedTuple):
     tasks: int = 0
     track: tuple[Cell, ...] = ()
     waits: tuple[str, ...] = ()
-    gates: tuple[dict[str, Json], ...] = ()
+    questions: tuple[Question, ...] = ()
     decided: tuple[tuple[str, str], ...] = ()
     failed: tuple[str, str] = ("", "")
     detail: str = ""
@@ -81,12 +74,12 @@ class Summary(NamedTuple):
     problem: str = ""
 
 
-def bare(head: Head, leased: bool, problem: str = "") -> Summary:
+def from_row(head: Head, leased: bool, problem: str = "") -> Summary:
     """What the row of a run tells without its entries."""
     status = "running" if leased else head.status or "paused"
     return Summary(
-        *(head.number, head.run, head.plan_id, head.plan_digest, status, "", head.created, head.ended),
-        *(head.last_seq, leased),
+        *(head.run, head.plan_id, head.plan_digest, status, "", head.created, head.ended),
+        *(head.number, head.last_seq, leased),
         problem=problem,
     )
 
@@ -94,7 +87,7 @@ def bare(head: Head, leased: bool, problem: str = "") -> Summary:
 def summary_object(summary: Summary) -> dict[str, Json]:
     """A run of a list as data: what ``runs --json`` says of it, and what lists show beside."""
     return {
-        **listed_object(_listed(summary)),
+        **listed_object(summary),
         "title": summary.title,
         "plan_file": summary.plan_file or None,
         "started_by": summary.started_by,
@@ -103,20 +96,13 @@ def summary_object(summary: Summary) -> dict[str, Json]:
         **({"dry_run": True} if summary.dry else {}),
         "tasks": summary.counts,
         "waiting": list(summary.waits),
-        "gates": len(summary.gates),
+        "gates": len(summary.questions),
         "decided": dict(summary.decided),
         "failed": {"task": summary.failed[0], "detail": summary.failed[1]} if summary.failed[0] else None,
         "due": rfc3339(summary.due),
         "spent": summary.spent._asdict(),
         **({"problem": summary.problem} if summary.problem else {}),
     }
-
-
-def _listed(summary: Summary) -> RunSummary:
-    return RunSummary(
-        *(summary.run, summary.plan_id, summary.revision, summary.status, summary.reason),
-        *(summary.created, summary.ended),
-    )
 
 
 def summarised(state: State, head: Head, leased: bool) -> Summary:
@@ -131,7 +117,8 @@ def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) ->
     counts = {status: count for status, count in shown_counts(state).items() if count}
     environment, failed = state.environment, first_failure(state)
     return Summary(
-        *(head.number, head.run, state.plan.id, state.plan_digest or head.plan_digest),
+        *(head.run, state.plan.id, state.plan_digest or head.plan_digest),
+        number=head.number,
         status="running" if leased else state.status,
         reason=state.reason,
         created=head.created,
@@ -147,7 +134,7 @@ def _summary(state: State, head: Head, leased: bool, decided: dict[int, str]) ->
         tasks=sum(counts.values()),
         track=_track(state, counts),
         waits=tuple(waiting(state)),
-        gates=tuple(gate_facts(state, state.now)) if may_ask(state) else (),
+        questions=tuple(questions(state, state.now)),
         decided=tuple((state.specs[number].id, words) for number, words in decided.items()),
         failed=("", "") if failed is None else (state.specs[failed].id, state.tasks[failed].detail),
         detail=state.detail,

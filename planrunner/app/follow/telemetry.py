@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.records import Struct
 
 Json = Any
 
@@ -18,7 +19,7 @@ _SWITCH = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", 
 _EVERY = "OTEL_METRIC_EXPORT_INTERVAL"
 
 
-class Telemetry(NamedTuple):
+class Telemetry(Struct):
     """What is sent where. ``traces`` and ``metrics`` are addresses, empty where nothing of the kind is sent and None
     where a variable has the address; ``interval`` is seconds between two exports of metrics."""
 
@@ -68,7 +69,7 @@ def _interval(said: Json) -> float:
     return float(seconds) if seconds else INTERVAL
 
 
-class Exporters(NamedTuple):
+class Exporters(Struct):
     """The reader that exports traces and what exports metrics; None for what is not sent."""
 
     traces: Any = None

@@ -23,8 +23,8 @@ from planrunner import __version__
 from planrunner.app.follow.feed import Seen, Undelivered
 from planrunner.app.follow.measures import capability_of, requests_of
 from planrunner.app.follow.quiet import last_words
+from planrunner.engine.identities import SpanIdentity, attempt_identity, read_traceparent, run_identity, span_number
 from planrunner.machine.events import AttemptEnded, Event, GateDecided, Outcome, RunEnded, RunReopened
-from planrunner.machine.identities import SpanIdentity, attempt_identity, read_traceparent, run_identity, span_number
 from planrunner.machine.state import State
 from planrunner.plan.tasks import tools_of
 

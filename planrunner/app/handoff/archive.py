@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import __version__
 from planrunner.app.handoff.members import Member, Target, Written, of_text, safe_name, sums
@@ -27,12 +27,13 @@ from planrunner.app.history.show import Log, Look, logs, look, shown_document
 from planrunner.caller import principal
 from planrunner.journal.proof import Verdict
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.machine.deciders import who_may
 from planrunner.machine.events import AttemptEnded, GateDecided, GateExamined, GateOpened, GateVoted
+from planrunner.machine.questions import who_may
+from planrunner.records import Struct
 from planrunner.views.decisions import Decision, decision_object, decision_text, decisions
 from planrunner.views.documents import document, document_text
 from planrunner.views.postmortem import Postmortem, fenced, markdown, plain, postmortem_document, spoken
-from planrunner.views.status import rfc3339
+from planrunner.views.runs import rfc3339
 
 Json = Any
 
@@ -40,7 +41,7 @@ SUMS = "SHA256SUMS"
 INDEX = "index.html"
 
 
-class Archived(NamedTuple):
+class Archived(Struct):
     """An archive that was written: its place, how many files and bytes it has, the digest of ``SHA256SUMS`` and what
     could not be put into it, with the reason."""
 

@@ -30,10 +30,11 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.names import label, owners, replaced_tasks, stands
 from planrunner.machine.state import State
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.views.decisions import decisions
 from planrunner.views.postmortem import Fact
 from planrunner.views.status import amount_text, listed
-from planrunner.views.terminal import duration_text, plural
+from planrunner.views.terminal import plural
 
 Json = Any
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
 from planrunner.errors import UsageError
+from planrunner.records import Struct
 
 _ODD = re.compile(r"[^A-Za-z0-9._+=,@#\[\]-]+")
 _LONGEST = 120
@@ -21,7 +22,7 @@ _CHUNK = 1 << 20
 TARS = (".tar", ".tar.gz", ".tgz")
 
 
-class Member(NamedTuple):
+class Member(Struct):
     """A file of an archive: its path, what it is in a few words, and where its bytes come from."""
 
     path: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.handoff.readme import VERIFY, Overview, facts
-from planrunner.app.history.profile import story_of
+from planrunner.app.history.profile import story_of, tail_of
 from planrunner.app.history.show import Look, look
-from planrunner.app.history.tails import tail_of
 from planrunner.errors import UsageError
+from planrunner.records import Struct
 from planrunner.views.artifacts import size_text
 from planrunner.views.documents import document
 from planrunner.views.page.drawer import Tail
@@ -64,7 +64,7 @@ class _Logs:
         return found
 
 
-class Reported(NamedTuple):
+class Reported(Struct):
     """A report that was written: its place and its bytes."""
 
     run_id: str

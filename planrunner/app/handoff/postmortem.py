@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.handoff.factors import factors, of_kind
 from planrunner.app.history.compare import Recorded, comparison, recorded
-from planrunner.app.history.show import all_rows
 from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
@@ -29,18 +28,20 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.names import label, labelled, owners
+from planrunner.machine.questions import waiting_gates
 from planrunner.machine.state import State
-from planrunner.machine.statuses import said
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.plan.model import Task
+from planrunner.records import Struct
 from planrunner.source import Source
+from planrunner.statuses import status_verb
 from planrunner.views.compare import RunComparison, change_text
 from planrunner.views.compare import sentence as sentence_of
 from planrunner.views.failure import failure_facts, troubled
-from planrunner.views.gates import waiting_gates
-from planrunner.views.page.sentences import sentence
+from planrunner.views.page.story import sentence
 from planrunner.views.postmortem import Action, Cause, Fact, Moment, Postmortem
 from planrunner.views.status import attempt_text, has_failed, is_resting, listed
-from planrunner.views.terminal import duration_text, plural, word
+from planrunner.views.terminal import plural, word
 
 Json = Any
 
@@ -52,7 +53,7 @@ TIMELINE = 400
 """Moments of the timeline; of a longer run those that are uneventful are left out."""
 
 
-class Before(NamedTuple):
+class Before(Struct):
     """The last run of the same plan that completed, and how this run differs from it."""
 
     run_id: str
@@ -87,7 +88,7 @@ def _outcome(state: State, entries: Sequence[Entry]) -> str:
     counted = len(troubled(state))
     failed = f"; {plural(counted, 'task')} failed" if counted else ""
     again = f", revision {state.revision} of the plan" if state.revision > 1 else ""
-    how = f"{said(state.status)}{reason}{by.rstrip(': ')} after {took}{again}{failed}"
+    how = f"{status_verb(state.status)}{reason}{by.rstrip(': ')} after {took}{again}{failed}"
     return f"Run {state.run_id} of `{state.plan.id}` {how}."
 
 
@@ -95,7 +96,7 @@ def last_completed(run: Recorded, row: RunRow, state: str | None) -> Before | No
     """The last run of the plan that completed before this one began, compared with it; None where there is none among
     the last ``LOOKED_AT`` runs."""
     with closing(open_journal(find_state(None, state), readonly=True)) as journal:
-        for other in islice(all_rows(journal), LOOKED_AT):
+        for other in islice(reversed(journal.heads()), LOOKED_AT):
             fits = other.plan_id == row.plan_id and other.run != row.run and other.status == "completed"
             if fits and other.created < row.created:
                 return Before(other.run, comparison(recorded(other.run, state), run))
@@ -147,7 +148,7 @@ def _cause(state: State, entries: Sequence[Entry], number: int, source: Source |
 
 def _sentence(state: State, number: int) -> str:
     task_state = state.tasks[number]
-    verb = "failed" if has_failed(task_state) else said(task_state.status)
+    verb = "failed" if has_failed(task_state) else status_verb(task_state.status)
     kind = f" ({task_state.failure})" if task_state.failure else ""
     attempt = attempt_text(state.specs[number], task_state.attempts, task_state.past)
     detail = labelled(state, task_state.detail) or task_state.reason.replace("_", " ")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from planrunner.app.handoff.members import Written
 from planrunner.app.history.show import Look
 from planrunner.jsontext import shown
+from planrunner.records import Struct
 from planrunner.views.artifacts import size_text
 from planrunner.views.decisions import Decision, decision_text
 from planrunner.views.postmortem import Postmortem, code, fenced, plain, spoken
-from planrunner.views.status import counts_text, rfc3339, shown_counts
+from planrunner.views.runs import rfc3339
+from planrunner.views.status import counts_text, shown_counts
 
 VERIFY = "sha256sum --check --quiet SHA256SUMS"
 """What compares every file with its digest."""
 
 
-class Overview(NamedTuple):
+class Overview(Struct):
     """What readme and index of an archive tell. ``head`` is the anchor of the journal (RUN:SEQ:LINK), ``problems`` what
     its verification found."""
 

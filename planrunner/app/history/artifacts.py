@@ -20,6 +20,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.knowledge.artifacts import ArtifactStore, Collected, collect
 from planrunner.machine.events import AttemptStarted
+from planrunner.records import Struct
 from planrunner.safety.project import read_data
 
 Json = Any
@@ -30,7 +31,7 @@ _CHUNK = 1 << 20
 _VERIFY = Hint(NextStep("artifacts verify"), " looks at all")
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct):
     """A filter of artifacts; an empty field matches all."""
 
     plan: str = ""
@@ -40,7 +41,7 @@ class Wanted(NamedTuple):
     run: str = ""
 
 
-class Provenance(NamedTuple):
+class Provenance(Struct):
     """What a version came from: the capability, the digest of the inputs of the attempt and the revision of the plan;
     the other refs that have the same content, and whether that is still in the store."""
 

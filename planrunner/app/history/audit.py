@@ -14,7 +14,7 @@ from typing import Any
 from planrunner.app.people.persons import require_person
 from planrunner.caller import principal
 from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
-from planrunner.escapes import escaped
+from planrunner.escapes import escaped, masked
 from planrunner.fileio import read_regular
 from planrunner.journal import foreign
 from planrunner.journal.audit import exported, read_heads, verify_journal
@@ -25,11 +25,11 @@ from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal, require_local
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
 from planrunner.machine.events import LOST, Entry, PlanRefused
-from planrunner.redaction import Redactor, masked
+from planrunner.redaction import Redactor
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.safety.trust import why_outside
 from planrunner.views.documents import document
-from planrunner.views.status import rfc3339
+from planrunner.views.runs import rfc3339
 
 Json = Any
 

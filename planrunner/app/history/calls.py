@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
@@ -25,6 +25,7 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, GateExamined
 from planrunner.plan.agents import ASKING
+from planrunner.records import Struct
 from planrunner.views.documents import document
 
 Json = Any
@@ -37,7 +38,7 @@ _ROUND = r"(?:@\d+)?#\d+/model"
 """After the path of a task of an agent: the request of a round."""
 
 
-class Sent(NamedTuple):
+class Sent(Struct):
     """A request to a model or its reply. ``text`` is None where the content is not kept any more."""
 
     name: str
@@ -46,7 +47,7 @@ class Sent(NamedTuple):
     text: str | None
 
 
-class Called(NamedTuple):
+class Called(Struct):
     """One attempt, or the judge of one (``judge``). ``recorded`` is the digest of its call as the journal has it;
     ``same`` tells whether ``call`` has it too. ``problem`` is why the call cannot be shown."""
 

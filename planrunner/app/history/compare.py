@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.divergence import Inputs, divergence
 from planrunner.app.history.replay import SUFFIX, History, history
@@ -21,6 +21,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan.identity import differences
 from planrunner.plan.model import Plan, Task
+from planrunner.records import Struct
 from planrunner.views.compare import (
     Change,
     DecisionPair,
@@ -34,12 +35,12 @@ from planrunner.views.decisions import Decision, decision_text, decisions
 
 Json = Any
 
-VERSIONS = ("planrunner", "python", "system", "host", "user", "profile", "directory", "edition", "deployment", "plan")
+VERSIONS = ("planrunner", "python", "system", "host", "user", "profile", "directory", "deployment", "plan")
 """Facts of the environment of a run that are compared by name."""
 _NOT_OURS = frozenset({*VERSIONS, "schema", "uid", "text", "files", "env", "policy", "trust", "boot", "settings"})
 
 
-class Recorded(NamedTuple):
+class Recorded(Struct):
     """A run as its journal tells it, folded."""
 
     entries: tuple[Entry, ...]
@@ -126,24 +127,17 @@ def _versions(one: State, other: State) -> tuple[Change, ...]:
     for facts, state in zip(found, (one, other), strict=True):
         environment = state.environment
         facts |= {name: environment[name] for name in VERSIONS if name in environment}
-        facts["edition"] = state.edition
         facts |= {f"variable {name}": value for name, value in (environment.get("env") or {}).items()}
         facts |= {f"file {name}": value for name, value in (environment.get("files") or {}).items()}
         facts |= {name: value for name, value in environment.items() if name not in _NOT_OURS}
-        if _has_settings(one) and _has_settings(other):
-            sections = (environment.get("settings") or {}).get("sections", {})
-            facts |= {f"settings {name}": digest[:12] for name, digest in sections.items()}
+        sections = (environment.get("settings") or {}).get("sections", {})
+        facts |= {f"settings {name}": digest[:12] for name, digest in sections.items()}
         if environment.get("policy"):
             facts["policy"] = environment["policy"]
         for name, trait in state.traits.items():
             facts[f"capability {name}"] = list(trait)
     changes = [change for change in _changes(*found) if _counts(change, found)]
     return tuple(Change(each.name, *_short(each.name, each.before, each.after)) for each in changes)
-
-
-def _has_settings(state: State) -> bool:
-    """Whether the record of a run says which settings it had; up to edition 9 it began without."""
-    return state.edition > 9 or "settings" in state.environment
 
 
 def _counts(change: Change, found: Sequence[dict[str, Json]]) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.app.history.show import all_rows, summary
+from planrunner.app.follow.summaries import Summaries
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.errands import run_errand
@@ -18,11 +18,13 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.hypotheses import belief_object, beliefs, ranked
 from planrunner.machine.names import by_its_own, label, owners, stands
+from planrunner.machine.questions import questions, who_may
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
+from planrunner.records import Struct
 from planrunner.views.budget import budget_line
-from planrunner.views.digest import Blocker, Digested, RunSummary, Worded, digest_object
-from planrunner.views.gates import ANYONE, gate_facts
+from planrunner.views.digest import Blocker, Digested, Worded, digest_object
+from planrunner.views.runs import RunSummary
 from planrunner.views.status import has_failed, shown_counts
 
 Json = Any
@@ -30,7 +32,7 @@ Json = Any
 _UNDER_WAY = ("running", "queued", "blocked", "in_doubt")
 
 
-class DigestRequest(NamedTuple):
+class DigestRequest(Struct):
     """The runs by their ids, the starts of them or `last` (none: those that are open, and those that began or ended
     from ``since`` on, seconds since 1970)."""
 
@@ -49,11 +51,13 @@ def digest(request: DigestRequest) -> list[Digested]:
             raise
         return []
     try:
+        summaries = Summaries.of(journal)
         if request.runs:
             named = dict.fromkeys(journal.find_run(each) for each in request.runs)
-            return [_digested(journal, summary(journal, journal.run(run)), request.since, True) for run in named]
-        runs = [summary(journal, row) for row in all_rows(journal)]
-        wanted = [run for run in runs if run.ended is None or max(run.created, run.ended) >= request.since]
+            return [_digested(journal, summaries.row(run), request.since, True) for run in named]
+        wanted = [
+            run for run in summaries.listed() if run.ended is None or max(run.created, run.ended) >= request.since
+        ]
         return [_digested(journal, run, request.since, False) for run in wanted]
     finally:
         journal.close()
@@ -82,8 +86,9 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
 
 
 def _blockers(state: State) -> Iterator[Blocker]:
-    for fact in gate_facts(state, time.time()):
-        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), "" if fact["who"] == ANYONE else fact["who"])
+    for asked in questions(state, time.time()):
+        limited = asked.roles or asked.people or asked.not_starter
+        yield Blocker(asked.name, asked.ask, asked.since, who_may(asked) if limited else "")
 
 
 def _failures(state: State) -> Iterator[tuple[str, str]]:

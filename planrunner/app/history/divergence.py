@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.jsontext import stable_json
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import item_label, label, local_name, replaced_tasks, written_path
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.identity import Difference, paths_read
+from planrunner.records import Struct
 from planrunner.views.compare import Change, Stand, TaskPair, change_text
 from planrunner.views.status import elapsed, outputs_of, shown_status
 
@@ -26,7 +27,7 @@ _LONGEST = 60
 _NOT_RUN = frozenset({"omitted", "skipped", "cancelled", "pending", "queued", "abandoned"})
 
 
-class Inputs(NamedTuple):
+class Inputs(Struct):
     """What went into two runs and is not the same: differences of the plans, parameters and versions; ``decided`` tells
     by task what people said in the one and in the other."""
 

@@ -13,7 +13,6 @@ from planrunner.app.runs.setup import prepare_plan
 from planrunner.engine.replay import replay, replay_edited
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import StoredPlan
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
@@ -22,13 +21,14 @@ from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.views.documents import document
 from planrunner.views.proof import replay_object
 
 Json = Any
 
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".jsonl"
 _EXPORT = Hint(NextStep("events", "RUN", "--export", "FILE"), " writes one")
 
@@ -110,12 +110,12 @@ def _read(plan: dict[str, Json]) -> StoredPlan:
 
 
 def read_history(path: str) -> History:
-    """The history in a file. Raises NotFound, and UsageError for one that is damaged or of a newer format."""
+    """The history in a file. Raises NotFound, and UsageError for one that is damaged or of another format."""
     try:
         with open(path, encoding="utf-8") as file:
             head, *lines = [json.loads(line) for line in file]
-        if head.get("type") != "history" or head["format"] > FORMAT:
-            raise _Unusable("it is not a history in a known format")
+        if head.get("type") != "history" or head["format"] != FORMAT:
+            raise _Unusable("it is not a history in the format of this planrunner")
         rows = [(one["seq"], one["at"], one["kind"], one["version"], json.dumps(one["body"])) for one in lines]
         later = tuple(_read(plan) for plan in head.get("revisions", ()))
         return History(head["run"], head["plan"], _read(head), tuple(decode_rows(rows)), later)
@@ -126,7 +126,7 @@ def read_history(path: str) -> History:
         raise UsageError(f"the history `{path}` cannot be used: {why}", _EXPORT) from error
 
 
-class ReplayReport(NamedTuple):
+class ReplayReport(Struct):
     """What a replay found. ``revision`` is the digest of the plan the run is pinned to, ``edited`` that of the plan it
     was replayed with, empty where it is the same."""
 
@@ -167,7 +167,7 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
 
 def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> tuple[str, Replayed]:
     """The digest of the edited plan, and what the replay with it found."""
-    seen = prepare_plan(path, MemoryJournal(), Registry(project=find_project(path)))
+    seen = prepare_plan(path, None, Registry(project=find_project(path)))
     started = entries[0].event if entries else None
     if not isinstance(started, RunStarted):
         raise StorageFailed(f"the journal of run {run_id} does not begin with its start")

@@ -7,74 +7,56 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from planrunner.app.history.state import stored_plan, stored_state
-from planrunner.app.plans.tasks import task_number, unknown
+from planrunner.app.history.state import stored_state
 from planrunner.app.runs.doubts import rest
-from planrunner.app.runs.execute import exit_code as code
-from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.journal.codec import event_types
-from planrunner.journal.ports import Journal
 from planrunner.journal.records import Head, RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state, private
-from planrunner.machine import explain
-from planrunner.machine.events import (
-    AttemptEnded,
-    BudgetExtended,
-    BudgetRefused,
-    Entry,
-    GateReopened,
-    GateVoted,
-    RunEnded,
-    RunForked,
-    RunParked,
-    RunReopened,
-    RunRevised,
-)
-from planrunner.machine.explain import why
+from planrunner.later import Later
+from planrunner.machine.events import AttemptEnded, Entry
 from planrunner.machine.names import label, labelled, named, picked
 from planrunner.machine.state import State
-from planrunner.plan.nearest import nearest
-from planrunner.source import Source
-from planrunner.views.digest import RunSummary
-from planrunner.views.revision import revisions
-from planrunner.views.run import run_object
-from planrunner.views.status import shown_status
-from planrunner.views.suggestions import suggestion_lines
+from planrunner.records import Struct
+from planrunner.views.status import exit_code, shown_status
 
-STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
-"""How a run may stand."""
+if TYPE_CHECKING:
+    from planrunner.app.history.state import stored_plan
+    from planrunner.app.plans.tasks import task_number, unknown
+    from planrunner.engine.output import log_name
+    from planrunner.machine.explain import round_name, round_status, rounds_named, why, why_round
+    from planrunner.plan.nearest import nearest
+    from planrunner.source import Source
+    from planrunner.views.revision import revisions
+    from planrunner.views.run import run_object
+    from planrunner.views.suggestions import suggestion_lines
+else:
+    stored_plan = Later("planrunner.app.history.state:stored_plan")
+    task_number = Later("planrunner.app.plans.tasks:task_number")
+    unknown = Later("planrunner.app.plans.tasks:unknown")
+    log_name = Later("planrunner.engine.output:log_name")
+    round_name = Later("planrunner.machine.explain:round_name")
+    round_status = Later("planrunner.machine.explain:round_status")
+    rounds_named = Later("planrunner.machine.explain:rounds_named")
+    why = Later("planrunner.machine.explain:why")
+    why_round = Later("planrunner.machine.explain:why_round")
+    nearest = Later("planrunner.plan.nearest:nearest")
+    revisions = Later("planrunner.views.revision:revisions")
+    run_object = Later("planrunner.views.run:run_object")
+    suggestion_lines = Later("planrunner.views.suggestions:suggestion_lines")
+
+
 PLACES = ("/", "#", "[", "@")
 """What follows the path of a task in the path of one that it holds."""
 
 Json = Any
 
 
-class RunQuery(NamedTuple):
-    """Runs that stand as ``status``, of the plan with the id ``plan``, begun from ``since`` on and before ``until``
-    (seconds since 1970); what is None or empty asks for nothing. ``skip`` of them are left out, then ``limit`` come."""
-
-    status: str | None = None
-    plan: str = ""
-    since: float | None = None
-    until: float | None = None
-    limit: int = 20
-    skip: int = 0
-
-    def begun_then(self, row: RunRow) -> bool:
-        """Whether a run fits all but its status, which costs a look at its last entry."""
-        return (
-            (not self.plan or row.plan_id == self.plan)
-            and (self.since is None or row.created >= self.since)
-            and (self.until is None or row.created < self.until)
-        )
-
-
-class EntryQuery(NamedTuple):
+class EntryQuery(Struct):
     """Entries of these ``types`` (``attempt_ended`` …), about ``task`` or one that it holds, after the entry with the
     number ``after``; ``limit`` of them at most (None: all)."""
 
@@ -142,13 +124,9 @@ def _meant(name: str, known: Iterable[str]) -> str | Hint:
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
-ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
-"""What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
-PAGE = 100
-"""Runs that are read from the journal at once."""
 
 
-class Look(NamedTuple):
+class Look(Struct):
     """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal; ``now`` is this
     moment on the time line of the run."""
 
@@ -161,7 +139,7 @@ class Look(NamedTuple):
     now: float
 
 
-class Log(NamedTuple):
+class Log(Struct):
     """What one attempt wrote. ``path`` is the log file; ``text`` is what the journal keeps where there is none."""
 
     task: str
@@ -175,58 +153,6 @@ class Log(NamedTuple):
             return os.path.getsize(self.path)
         except OSError:
             return len(self.text.encode())
-
-
-def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
-    """The runs that a query asks for, the newest first. A place without runs gives an empty list."""
-    try:
-        journal = open_journal(find_state(None, state), readonly=True)
-    except NotFound:
-        return []
-    try:
-        runs = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
-        matching = (run for run in runs if query.status in (None, run.status))
-        return list(islice(matching, query.skip, query.skip + query.limit))
-    finally:
-        journal.close()
-
-
-def all_rows(journal: Journal) -> Iterator[RunRow]:
-    """Every run, the newest first."""
-    offset = 0
-    while rows := journal.runs(PAGE, offset):
-        yield from rows
-        offset += len(rows)
-
-
-def summary(journal: Journal, row: RunRow) -> RunSummary:
-    """A run as lists show it."""
-    status, reason = row.status, ""
-    if row.leased:
-        status = "running"
-    else:
-        status, reason = parked(journal, row.run, row.last_seq)
-    return RunSummary(row.run, row.plan_id, row.plan_digest, status, reason, row.created, row.ended)
-
-
-def parked(journal: Journal, run: str, last_seq: int) -> tuple[str, str]:
-    """Status and reason of a run without a lease, by its last entry."""
-    for entry in journal.entries(run, last_seq - 1):
-        if isinstance(entry.event, RunEnded):
-            return entry.event.status, entry.event.reason
-        if isinstance(entry.event, RunParked):
-            return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
-        if isinstance(entry.event, RunReopened):
-            return "paused", entry.event.reason
-        if isinstance(entry.event, RunRevised) or getattr(entry.event, "reason", "") == "revised":
-            return "paused", "revised"
-        if isinstance(entry.event, RunForked):
-            return "paused", "forked"
-        if isinstance(entry.event, ANSWERS):
-            state = stored_state(journal, run)
-            rest(state)
-            return state.status, state.reason
-    return "paused", "cut off"
 
 
 def with_hypotheses(heads: Iterable[Head], most: int) -> list[str]:
@@ -268,11 +194,6 @@ def look(wanted: str, state: str | None) -> Look:
     return Look(row, found, None if row.leased else exit_code(found), entries, directory, source, now)
 
 
-def exit_code(state: State) -> int:
-    """The exit code of the contract for how a run stands."""
-    return code(state)
-
-
 def shown_document(found: Look) -> dict[str, Json]:
     """A run as data, with the revisions of its plan where it has several."""
     data = run_object(found.state, found.state.plan_digest, found.exit_code, found.now, found.entries)
@@ -295,7 +216,7 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
             time.sleep(POLL)
 
 
-class Explained(NamedTuple):
+class Explained(Struct):
     """A task, or a round of one, with how it stands and the sentences that explain it, most important first."""
 
     task: str
@@ -307,11 +228,11 @@ def why_task(found: Look, wanted: str) -> Explained:
     """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
     state = found.state
     if "#" in wanted and not named(state, wanted):
-        rounds = explain.rounds_named(state, wanted)
+        rounds = rounds_named(state, wanted)
         if len(rounds) == 1:
             frame = rounds[0]
-            lines = explain.why_round(state, frame)
-            return Explained(explain.round_name(state, frame), explain.round_status(frame), lines)
+            lines = why_round(state, frame)
+            return Explained(round_name(state, frame), round_status(frame), lines)
     number = task_number(state, wanted)
     name = state.specs[number].id
     lines = [labelled(state, line) for line in why(state, name)]

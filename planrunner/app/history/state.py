@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from planrunner.errors import Hint, NextStep, NotFound
-from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import StoredPlan
 from planrunner.journal.stores import shared_address
 from planrunner.journal.workspace import find_project
+from planrunner.later import Later
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
-from planrunner.plan.identity import digest
-from planrunner.plan.load import load_stored
-from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan
-from planrunner.plan.rules.view import Project
-from planrunner.plugins.registry import Registry
-from planrunner.safety.roster import roster_or_none
+
+if TYPE_CHECKING:
+    from planrunner.journal.ports import JournalPort
+    from planrunner.plan.identity import digest
+    from planrunner.plan.load import load_stored
+    from planrunner.plan.lower.plan import without_done
+    from planrunner.plan.rules.view import Project
+    from planrunner.plugins.registry import Registry
+    from planrunner.safety.roster import roster_or_none
+else:
+    digest = Later("planrunner.plan.identity:digest")
+    load_stored = Later("planrunner.plan.load:load_stored")
+    without_done = Later("planrunner.plan.lower.plan:without_done")
+    Project = Later("planrunner.plan.rules.view:Project")
+    Registry = Later("planrunner.plugins.registry:Registry")
+    roster_or_none = Later("planrunner.safety.roster:roster_or_none")
 
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.follow.feed import Seen
 from planrunner.app.follow.summary import first_failure
 from planrunner.escapes import harmless
 from planrunner.machine.events import GateOpened, RunEnded, TaskSettled, Warned
 from planrunner.machine.names import label
-from planrunner.views.status import counts_text, is_dry, rfc3339, shown_counts
+from planrunner.records import Struct
+from planrunner.views.runs import rfc3339
+from planrunner.views.status import counts_text, is_dry, shown_counts
 
 Json = Any
 
@@ -20,12 +22,13 @@ FORMAT = 1
 KINDS = ("waiting", "failed", "done", "cancelled")
 """What a notice may be of."""
 
-_ENDS = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
+_KIND_OF = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
+"""The kind of a notice by how the run ended."""
 LONGEST = 500
 """Characters of a text from a run."""
 
 
-class Notice(NamedTuple):
+class Notice(Struct):
     """One notice. ``id`` is the same whenever it is sent; ``at`` is seconds since 1970.
 
     ``task`` is what waits or failed first, ``text`` the question, the failure or the counts of tasks; ``command`` is
@@ -44,7 +47,7 @@ class Notice(NamedTuple):
 
     def __str__(self) -> str:
         """One line for people."""
-        what = {"waiting": f"waits at {self.task}", "done": "is done"}.get(self.kind, self.kind)
+        what = {"waiting": f"waits at {self.task}", "done": "completed"}.get(self.kind, self.kind)
         return harmless(f"{self.plan} {what}: {self.text} (run {self.run}; {self.command})")
 
     def document(self, project: str, address: str) -> dict[str, Json]:
@@ -67,7 +70,7 @@ class Notice(NamedTuple):
         }
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct):
     """Which notices a receiver gets: their kinds, and patterns for the ids of plans (empty: all)."""
 
     kinds: tuple[str, ...]
@@ -93,7 +96,7 @@ def notices_of(seen: Seen) -> Iterator[Notice]:
         yield _asking(seen, event.task, event.detail, str(seen.entry.seq))
     elif isinstance(event, Warned) and event.do == "ask":
         yield _asking(seen, event.task, f"it still runs after {event.after:g} seconds", f"watchdog:{event.attempt}")
-    elif isinstance(event, RunEnded) and event.status in _ENDS:
+    elif isinstance(event, RunEnded) and event.status in _KIND_OF:
         yield _ended(seen, event)
 
 
@@ -105,7 +108,7 @@ def _asking(seen: Seen, task: str, text: str, what: str) -> Notice:
 
 def _ended(seen: Seen, event: RunEnded) -> Notice:
     run, state = seen.state.run_id, seen.state
-    kind = _ENDS[event.status]
+    kind = _KIND_OF[event.status]
     failed = first_failure(state) if kind == "failed" else None
     task = "" if failed is None else label(state, failed)
     text = "" if failed is None else state.tasks[failed].detail

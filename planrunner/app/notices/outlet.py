@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.follow.feed import Seen, Undelivered
 from planrunner.app.notices import webhook
 from planrunner.app.notices.notice import Notice, Wanted, notices_of
 from planrunner.app.notices.webhook import Refused
 from planrunner.errors import UsageError, missing_extra
+from planrunner.records import Struct
 
 Json = Any
 Send = Callable[[Notice], None]
@@ -24,7 +25,7 @@ LATEST = 86400.0
 """Seconds after which a notice that no try could deliver is given up."""
 
 
-class Sender(NamedTuple):
+class Sender(Struct):
     """What notices say of their sender: the name of the project, and the address of the service (empty: none)."""
 
     project: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.app.people.persons import require_person
 from planrunner.app.proof.envelope import KnownPlan
@@ -19,13 +19,13 @@ from planrunner.app.runs.setup import ReadyPlan, environment_of, linked_files, p
 from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, UsageError
 from planrunner.escapes import escaped
 from planrunner.files.match import path_matches
-from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import stable_json
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
 from planrunner.safety.trust import settings_text, trusted_home, why_marked, why_outside
@@ -40,7 +40,7 @@ Ask = Callable[[dict[str, Json]], Answer]
 DENYING = "policy: {plans: {outside: deny}}"
 
 
-class AdmissionRequest(NamedTuple):
+class AdmissionRequest(Struct):
     """A plan that is to run: its path, the parameters as they were given, the digest that was typed, the
     places outside the project that were named, and how to ask."""
 
@@ -51,7 +51,7 @@ class AdmissionRequest(NamedTuple):
     ask: Ask | None = None
 
 
-class Review(NamedTuple):
+class Review(Struct):
     """A plan as it is reviewed before it is trusted. ``summary`` is what it may do (see ``proof/powers.py``) with
     its ``digest`` and ``origin``; ``text`` is what the digest is made of; ``file`` is the one that waits for a person:
     the plan, or a marked one that it links to."""
@@ -110,7 +110,7 @@ def _trusted_text(ready: ReadyPlan, settings: bytes = b"") -> bytes:
 
 def read_uncached(path: str, registry: Registry) -> ReadyPlan:
     """A plan file as it is, whatever a state directory that came with it keeps of it. Raises NotFound, PlanInvalid."""
-    return prepare_plan(path, MemoryJournal(), registry)
+    return prepare_plan(path, None, registry)
 
 
 def why_foreign(path: str, ready: ReadyPlan) -> str:

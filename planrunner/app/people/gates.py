@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from re import escape, fullmatch
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import to_builtins
 
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import stored_state
 from planrunner.app.people.persons import require_person
-from planrunner.app.people.questions import asked_objects
+from planrunner.app.people.questions import in_order
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.app.runs.secrets import vault_of
@@ -25,28 +27,20 @@ from planrunner.journal.records import Answer, Request, RunRow
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
-from planrunner.machine import deciders
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import gate_reopened, sentence
 from planrunner.machine.names import label
-from planrunner.machine.requests import has_changed
-from planrunner.machine.state import GateState, State
-from planrunner.machine.statuses import ended, said
-from planrunner.machine.windows import Window, shown, windows
+from planrunner.machine.questions import Question, find, gate_at, limits_of, questions, waiting_gates
+from planrunner.machine.requests import Vote, budget_body, has_changed
+from planrunner.machine.state import State
+from planrunner.machine.windows import shown, windows
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
+from planrunner.records import Struct
 from planrunner.safety.project import roles_in
+from planrunner.statuses import ended, status_verb
 from planrunner.views.documents import document
-from planrunner.views.gates import (
-    dated,
-    gate_facts,
-    suggestion,
-    waiting_budgets,
-    waiting_doubts,
-    waiting_gates,
-    waiting_watchdogs,
-    window_objects,
-)
+from planrunner.views.gates import dated, project_object, question_object, suggestion, window_objects
 
 Json = Any
 
@@ -54,42 +48,42 @@ Json = Any
 _PAGE = 200
 
 
-class Waiting(NamedTuple):
-    """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that may
-    be extended. ``decided`` names the tasks that are fully decided and continue with the resumed run."""
+class Waiting(Struct):
+    """A run that waits for people: what it asks, and whether a process acts on it. ``decided`` says of the tasks that
+    are fully decided, and continue with the resumed run, how they were."""
 
     state: State
-    gates: list[int]
+    questions: list[Question]
     held: bool
-    budgets: list[Wanted]
     decided: dict[int, str]
-    watched: list[int]
-    """Tasks that run and that a watchdog asks about."""
-    doubts: list[int]
-    """Tasks in doubt."""
 
     @property
     def asks(self) -> bool:
         """Whether the run waits for a person, or for a resume after one has decided."""
-        return bool(self.doubts or self.gates or self.budgets or self.decided or self.watched)
+        return bool(self.questions or self.decided)
 
 
 def waiting_document(
-    found: list[Waiting], now: float, of_project: Iterable[dict[str, Json]] = (), **more: Json
+    runs: list[Waiting], now: float, of_project: Iterable[Question] = (), **more: Json
 ) -> dict[str, Json]:
     """What waits for people, as ``planrunner gates --json`` prints it, and ``more`` fields; ``of_project`` is what the
     project asks."""
 
-    def told(one: Waiting, more: dict[str, Json]) -> dict[str, Json]:
+    def of_run(one: Waiting, more: dict[str, Json]) -> dict[str, Json]:
         return {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **more}
 
-    of_runs = ((told(one, {}), fact) for one in found for fact in gate_facts(one.state, now))
+    asked = in_order([(one, question) for one in runs for question in one.questions], of_project)
     return document(
-        gates=[dated(entry) for entry in asked_objects(of_runs, of_project)],
-        windows=[told(one, window) for one in found for window in window_objects(one.state, one.gates)],
+        gates=[
+            {"run_id": None, "held": False, **dated(project_object(question))}
+            if one is None
+            else of_run(one, dated(question_object(one.state, question, now)))
+            for one, question in asked
+        ],
+        windows=[of_run(one, window) for one in runs for window in window_objects(one.state, one.questions)],
         decided=[
-            told(one, {"gate": one.state.specs[number].id, "decision": words})
-            for one in found
+            of_run(one, {"gate": one.state.specs[number].id, "decision": words})
+            for one in runs
             for number, words in one.decided.items()
         ],
         **more,
@@ -98,10 +92,7 @@ def waiting_document(
 
 def _waiting(state: State, held: bool) -> Waiting:
     decided = {} if held else rest(state)
-    return Waiting(
-        *(state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided),
-        *(waiting_watchdogs(state), waiting_doubts(state)),
-    )
+    return Waiting(state, questions(state, time.time()), held, decided)
 
 
 def waiting(run: str | None, state: str | None) -> list[Waiting]:
@@ -221,22 +212,22 @@ def find_gates(state: State, name: str) -> list[str]:
 def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError:
     """The error for a name that no waiting gate has; it may mean what waits, by its path or the end of it, or what was
     asked before."""
-    number = state.index.get(name)
+    number, asked = state.index.get(name), questions(state, time.time())
     if number is not None:
         task_state = state.tasks[number]
-        if number in waiting_doubts(state):
+        if any(each.kind == "doubt" for each in find(asked, name)):
             step = NextStep("resume", state.run_id, "--settle", f"{name}=completed")
             return UsageError(f"`{name}` is in doubt: say what became of it (completed, failed, retry)", step)
         why = NextStep("why", state.run_id, name)
         if task_state.gate is not None and (task_state.gate.decision or task_state.gate.verdict):
             then = NextStep("resume", state.run_id) if task_state.reason == DECIDED else why
             return UsageError(f"`{name}` is decided already: {sentence(task_state.gate)}", then)
-        return UsageError(f"`{name}` is not waiting for a decision: it {said(task_state.status)}", why)
+        return UsageError(f"`{name}` is not waiting for a decision: it {status_verb(task_state.status)}", why)
     ends = [waiting.rpartition("/")[2] for waiting in names if "/" in waiting]
-    limits = [limit.name for limit in waiting_budgets(state, time.time())]
-    asked = [task.id for task, run in zip(state.specs, state.tasks, strict=True) if run.gate is not None]
-    opened = windows(state, [state.index[each] for each in names])
-    near = nearest(name.removesuffix("/gate"), [*names, *ends, *limits, *opened, *asked])
+    limits = [limit.name for limit in limits_of(asked)]
+    windows = dict.fromkeys(question.window for question in asked if question.window)
+    before = [task.id for task, run in zip(state.specs, state.tasks, strict=True) if run.gate is not None]
+    near = nearest(name.removesuffix("/gate"), [*names, *ends, *limits, *windows, *before])
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     way = Hint(f"{hint} ", NextStep("gates", state.run_id), " lists them")
@@ -250,23 +241,14 @@ def roles_of(who: Principal, directory: str) -> tuple[str, ...]:
     return roles.listed + roles.claimed
 
 
-def barred(state: State, number: int) -> str:
-    """Why the caller may not decide the gate that a task waits at; empty where they may, or have voted already. Raises
-    what ``roles_of`` raises."""
-    gate = state.tasks[number].gate
-    if gate is None or any(vote.by == principal().name for vote in gate.votes):
-        return ""
-    return may_not_decide(state, state.specs[number].id, gate)
-
-
-def may_not_decide(state: State, name: str, gate: GateState) -> str:
-    """Why the caller may not decide a gate; empty where they may. As ``barred``."""
+def reason_not_allowed(question: Question, state: State) -> str:
+    """Why the caller may not decide a question of a run; empty where they may. Raises what ``roles_of`` raises."""
     who = principal()
     roles = roles_of(who, str(state.environment.get("directory") or find_project(None)))
-    return deciders.barred(gate, name, who.name, roles, state.environment.get("user"))
+    return question.reason_not_allowed(who.name, roles)
 
 
-class Voted(NamedTuple):
+class Voted(Struct):
     """What became of the vote on one gate."""
 
     gate: str
@@ -282,86 +264,84 @@ def vote_document(voted: Voted) -> dict[str, Json]:
     )
 
 
-def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[Voted]:
-    """Say something at the gates that ``gate`` means; ``body`` is the data of the request ``vote`` without the gate.
+def decide(run: str, vote: Vote, state: str | None) -> list[Voted]:
+    """Say something at the gates that ``vote.gate`` means.
 
     A limit that tasks wait for is called ``budget`` or ``TASK/budget``, or as one of those tasks; to approve of it is
-    to say how much is added (``add``: what to how much). Raises NotFound, UsageError and what ``steer`` raises.
+    to say how much is added. Raises NotFound, UsageError and what ``steer`` raises.
     """
     found = look(run, state)
+    run = found.row.run
     if found.row.status:
-        raise UsageError(ended(f"run {found.row.run}", found.row.status), _ended_hint(found, gate, body))
-    if not any(found.state.specs[number].id == gate for number in waiting_gates(found.state)):
-        waiting = waiting_budgets(found.state, time.time())
-        named = [limit for limit in waiting if limit.name == gate]
-        if limits := named or [limit for limit in waiting if gate in limit.tasks]:
-            return _decide_limits(found.row.run, limits, body, state)
-    opened = windows(found.state, waiting_gates(found.state))
-    if gate in opened and gate not in found.state.index:
-        return _approve_window(found, opened[gate], body, state)
-    names = find_gates(found.state, gate)
-    if "add" in body:
-        raise UsageError(f"`{names[0]}` is not a budget: nothing can be added to it", NextStep("gates", found.row.run))
-    return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+        raise UsageError(ended(f"run {run}", found.row.status), _ended_hint(found, vote))
+    asked = find(questions(found.state, time.time()), vote.gate)
+    if asked and asked[0].kind == "budget":
+        return _decide_limits(run, limits_of(asked), vote, state)
+    if asked and asked[0].kind == "window":
+        return _approve_window(found, asked[0], vote, state)
+    names = find_gates(found.state, vote.gate)
+    if vote.add:
+        raise UsageError(f"`{names[0]}` is not a budget: nothing can be added to it", NextStep("gates", run))
+    return [_cast(run, vote._replace(gate=name), state) for name in names]
 
 
-def _approve_window(found: Look, window: Window, body: dict[str, Json], state: str | None) -> list[Voted]:
+def _cast(run: str, vote: Vote, state: str | None) -> Voted:
+    return Voted(vote.gate, steer(run, "vote", to_builtins(vote), state))
+
+
+def _approve_window(found: Look, question: Question, vote: Vote, state: str | None) -> list[Voted]:
     """Approve of every gate of a review window, each for what it shows now."""
-    run, name = found.row.run, window.name
-    gates = [found.state.specs[number].id for number in window.waiting]
-    if body["verdict"] == "reject":
+    run, name, gates = found.row.run, question.name, [gate.name for gate in question.gates]
+    (window,) = windows(found.state, [gate.task for gate in question.gates]).values()
+    if vote.verdict == "reject":
         step = NextStep("reject", run, gates[0], "--reason", "TEXT")
         hint = Hint(f"name the gate to reject ({', '.join(gates[:10])}): ", step)
         raise UsageError(f"`{name}` is a review window, which is approved as a whole", hint)
-    if body.get("choice") or body.get("fields") or body.get("add"):
+    if vote.choice or vote.fields or vote.add:
         raise UsageError(f"`{name}` is a review window: it is approved, not answered", NextStep("approve", run, name))
     if window.coming:
         more = f"{', '.join(window.coming[:10])} {'has' if len(window.coming) == 1 else 'have'} not reached their gates"
         hint = Hint("wait for them, or decide gates one by one: ", NextStep("approve", run, gates[0]))
         raise UsageError(f"the window `{name}` is not complete: {more}", hint)
-    if body.get("shown"):
+    if vote.shown:
         look_again(found.state)
-    if has_changed(shown(found.state, window), str(body.get("shown") or "")):
+    if has_changed(shown(found.state, window), vote.shown):
         message = f"run {run}: what the window `{name}` shows has changed: look again"
         raise RecordMismatch(message, NextStep("gates", run))
-    voted: list[Voted] = []
-    for number in window.waiting:
-        gate = found.state.tasks[number].gate
-        assert gate is not None, "it waits for people"
-        asked = {**body, "gate": found.state.specs[number].id, "shown": gate.shown}
-        voted.append(Voted(asked["gate"], steer(run, "vote", asked, state)))
-    return voted
+    return [_cast(run, each, state) for each in votes_of(found.state, question, vote)]
 
 
-def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> NextStep | Hint:
+def votes_of(state: State, question: Question, vote: Vote) -> list[Vote]:
+    """What is said at a gate or a window, as a vote at each of its gates, for what that shows."""
+    gates = question.gates or (question,)
+    return [vote._replace(gate=gate.name, shown=gate_at(state, gate.task).shown) for gate in gates]
+
+
+def _ended_hint(found: Look, vote: Vote) -> NextStep | Hint:
     """What is done about a run that has ended: one that ran out of a budget continues with more of it."""
     run = found.row.run
-    if found.row.status == "completed" or not ("add" in body or gate.rpartition("/")[2] == "budget"):
+    task, _, last = vote.gate.rpartition("/")
+    if found.row.status == "completed" or not (vote.add or last == "budget"):
         return NextStep("show", run)
-    task = gate.rpartition("/")[0]
     scope = ("--task", task) if task else ()
     return Hint(NextStep("budget", run, *scope, "--add", "WHAT=AMOUNT"), ", then ", NextStep("retry", run))
 
 
-def _decide_limits(run: str, limits: list[Wanted], body: dict[str, Json], state: str | None) -> list[Voted]:
+def _decide_limits(run: str, limits: list[Wanted], vote: Vote, state: str | None) -> list[Voted]:
     """Extend limits, or refuse to."""
-    name, scope = limits[0].name, limits[0].scope
-    asked: dict[str, Json] = {"scope": scope, **{key: body[key] for key in ("by", "reason") if body.get(key)}}
-    if body.get("shown"):
+    name = limits[0].name
+    if vote.shown:
         raise UsageError(
             f"`{name}` is a budget: it shows nothing that --shown could be held to", NextStep("gates", run)
         )
-    if body["verdict"] == "reject" and not body.get("rework"):
-        asked["refuse"] = [each.what for each in limits]
-    elif body["verdict"] == "approve" and body.get("add") and not body.get("choice") and not body.get("fields"):
-        asked["add"] = body["add"]
-    else:
+    rejects = vote.verdict == "reject"
+    if vote.rework or vote.choice or vote.fields or not (rejects or vote.add):
         example = [word for each in limits for word in ("--add", suggestion(each))]
         raise UsageError(f"`{name}` is a budget: say how much is added", NextStep("approve", run, name, *example))
-    return [Voted(name, steer(run, "budget", asked, state))]
+    return [Voted(name, steer(run, "budget", budget_body(limits, vote), state))]
 
 
-class Ballots:
+class VoteSender:
     """Votes from inside the process that holds the run: left in the journal like all others, by a connection of its
     own, and answered in the course of the run."""
 
@@ -369,10 +349,14 @@ class Ballots:
         self._state = find_state(None, state)
         self._journal = open_journal(self._state)
 
-    def post(self, run_id: str, body: dict[str, Json], kind: str = "vote") -> int:
-        """Leave a vote, or what is said about a budget; its number. Raises Denied where a run asks."""
+    def send(self, state: State, question: Question, vote: Vote) -> list[int]:
+        """Leave what is said about a question; the numbers of the requests. Raises Denied where a run asks."""
+        limits = limits_of([question])
+        kind = "budget" if limits else "vote"
         require_person(kind, self._state)
-        return self._journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
+        bodies = [budget_body(limits, vote)] if limits else list(map(to_builtins, votes_of(state, question, vote)))
+        by, now = principal().name, time.time()
+        return [self._journal.post(state.run_id, Request(kind, body, by, at=now)) for body in bodies]
 
     def answered(self, number: int) -> Answer | None:
         """What became of a vote; None while it waits."""

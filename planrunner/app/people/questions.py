@@ -1,6 +1,6 @@
 """What waits for people in a project: one list, in one order, for command line, page, API, digest and models.
 
-What its runs ask comes from ``views/gates.py``. The project itself asks too: to trust a plan whose text came from
+What its runs ask comes from ``machine/questions.py``. The project itself asks too: to trust a plan whose text came from
 outside, and to mend a trigger that would start nothing.
 """
 
@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from planrunner.app.people.admission import AdmissionRequest, admit, is_trusted
 from planrunner.app.plans.path import plan_named
 from planrunner.errors import Denied, NextStep, NotFound, PlanInvalid, UsageError
+from planrunner.machine.questions import Question
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.safety.project import unsound
 from planrunner.safety.triggers import Trigger, read_triggers
 from planrunner.safety.trust import Record, records, why_marked, why_outside
-from planrunner.views.gates import question_of_project
 
-Json = Any
-Fact = dict[str, Json]
 Run = TypeVar("Run")
 
 
-class Refusal(NamedTuple):
+class Refusal(Struct):
     """Why the next run of a trigger would be refused: ``steps`` are commands that show a way out, ``file`` is the plan
     that waits for a person, empty where none does."""
 
@@ -33,19 +32,15 @@ class Refusal(NamedTuple):
     file: str = ""
 
 
-def asked(of_runs: Iterable[tuple[Run, Fact]], of_project: Iterable[Fact]) -> list[tuple[Run | None, Fact]]:
+def in_order(
+    of_runs: Iterable[tuple[Run, Question]], of_project: Iterable[Question]
+) -> list[tuple[Run | None, Question]]:
     """What waits for people, in the order in which it is shown: tasks in doubt, what else runs ask, the newest first,
     plans to trust, triggers that would start nothing."""
-    every = sorted(of_runs, key=lambda each: each[1]["kind"] != "doubt")
-    return [*every, *((None, fact) for fact in of_project)]
+    return [*sorted(of_runs, key=lambda each: each[1].kind != "doubt"), *((None, question) for question in of_project)]
 
 
-def asked_objects(of_runs: Iterable[tuple[Json, Fact]], of_project: Iterable[Fact]) -> list[Fact]:
-    """The same as data: each with its run, null for what the project asks."""
-    return [{**(run or {"run_id": None, "held": False}), **fact} for run, fact in asked(of_runs, of_project)]
-
-
-def project_questions(root: str) -> list[Fact]:
+def project_questions(root: str) -> list[Question]:
     """What a project itself asks: plans to trust, then triggers. A plan is loaded only where a file of the project has
     a mark."""
     root = os.path.realpath(root)
@@ -65,29 +60,30 @@ def _waits(path: str, waiting: set[str]) -> bool:
     return path not in waiting and os.path.isfile(path) and bool(why_marked(path)) and not is_trusted(path)
 
 
-def _trust(record: Record, root: str) -> Fact:
+def _trust(record: Record, root: str) -> Question:
     plan = os.path.relpath(record.path, root)
     ask = f"`{plan}` runs only once a person trusts it: {why_marked(record.path)}"
-    return question_of_project("trust", plan, plan, ask, [NextStep("trust", plan)], record.at)
+    return Question("trust", plan, ask, since=record.at, plan=plan, steps=(NextStep("trust", plan),))
 
 
-def _of_triggers(root: str, marked: list[Record]) -> tuple[list[Fact], set[str]]:
+def _of_triggers(root: str, marked: list[Record]) -> tuple[list[Question], set[str]]:
     """The triggers that would start nothing, in the order of the settings, and the plan files that they wait for."""
     try:
         triggers = read_triggers(root).values()
     except (PlanInvalid, UsageError) as error:
         why = unsound(error) if isinstance(error, PlanInvalid) else error.message
         ask = f"no trigger starts anything: {why}".replace(f"{root}/", "")
-        return [question_of_project("trigger", "triggers", "", ask, [NextStep("trigger list")])], set()
+        return [Question("trigger", "triggers", ask, steps=(NextStep("trigger list"),))], set()
     found = [(trigger, refusal) for trigger in triggers if (refusal := _refusal(trigger, root, marked)).why]
-    facts = [
-        question_of_project(
-            *("trigger", trigger.name, trigger.plan),
-            *(f"trigger `{trigger.name}` would start nothing: {refusal.why}", refusal.steps),
+    asked = [
+        Question(
+            *("trigger", trigger.name, f"trigger `{trigger.name}` would start nothing: {refusal.why}"),
+            plan=trigger.plan,
+            steps=refusal.steps,
         )
         for trigger, refusal in found
     ]
-    return facts, {refusal.file for _, refusal in found}
+    return asked, {refusal.file for _, refusal in found}
 
 
 def why_refused(trigger: Trigger, root: str) -> str:

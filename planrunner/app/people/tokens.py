@@ -8,7 +8,7 @@ from typing import Any
 from planrunner.app.people.persons import require_person
 from planrunner.safety.tokens import Token, make_token
 from planrunner.views.documents import document, listing
-from planrunner.views.status import rfc3339
+from planrunner.views.runs import rfc3339
 
 Json = Any
 

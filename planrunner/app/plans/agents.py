@@ -12,13 +12,13 @@ from planrunner.capabilities.agent.context import assembled, of_files
 from planrunner.capabilities.agent.hooks import name_of
 from planrunner.capabilities.agent.material import Ground
 from planrunner.capabilities.llm.models import first_of
+from planrunner.escapes import masked_data
 from planrunner.failures import Failure
 from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import ASKING
 from planrunner.plan.contexts import Profile
 from planrunner.plan.model import Task
 from planrunner.plan.tasks import tools_of
-from planrunner.redaction import masked_data
 from planrunner.safety.project import levels, policy_records, read_data
 
 Json = Any

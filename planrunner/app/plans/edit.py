@@ -12,18 +12,17 @@ import os
 import stat
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.app.people.admission import review, runs_unasked
+from planrunner.app.people.admission import marked_file, read_uncached, review, runs_unasked, why_foreign
 from planrunner.app.plans.lint import Choice as Rules
 from planrunner.app.plans.lint import convert_text, format_text, mend_file
-from planrunner.app.plans.listing import linked_paths
+from planrunner.app.plans.listing import LARGE, ground_of, linked_paths, loaded
 from planrunner.app.plans.places import ENDINGS, FOLDER, is_kept, new_fault, require_links, require_plan_text
 from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
-from planrunner.app.runs.secrets import obligations_of
 from planrunner.caller import workspace
-from planrunner.diagnostics import Diagnostic, arrange
+from planrunner.diagnostics import Diagnostic
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RecordMismatch, StorageFailed, UsageError
 from planrunner.failures import Failure
 from planrunner.fileio import locked
@@ -31,15 +30,14 @@ from planrunner.files.beneath import Beneath, open_inside
 from planrunner.files.staged import write_new
 from planrunner.plan.files import File, decode
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import FILE, settings_files
 from planrunner.safety.roster import roster_or_none
 from planrunner.safety.trust import DRAFTED, holds_marked, mark, trusted, untrust
-from planrunner.source import Notation, Source, notation_of
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.source import MAX_TEXT, Notation, Source, notation_of
 from planrunner.views.findings import findings_data
 
 Json = Any
@@ -49,7 +47,7 @@ LARGEST = 1 << 20
 _NONE = Rules()
 
 
-class PlanText(NamedTuple):
+class PlanText(Struct):
     """The text of a plan file. ``digest`` is the SHA-256 of its bytes, empty for a file that does not exist yet;
     ``text`` has line feeds alone, whatever the file has."""
 
@@ -62,7 +60,7 @@ class PlanText(NamedTuple):
         return notation_of(self.path)
 
 
-class Look(NamedTuple):
+class Look(Struct):
     """A text as lint sees it. ``source`` is named by the path below the project; ``plan`` is None where an error keeps
     it from running."""
 
@@ -73,7 +71,7 @@ class Look(NamedTuple):
     """The plan as far as it can be told, for a drawing."""
 
 
-class Envelope(NamedTuple):
+class Envelope(Struct):
     """What a run of a text would do: the ``document`` of ``preview --json`` and what is ``missing`` here; or the
     ``problem`` that keeps it from being told."""
 
@@ -154,15 +152,24 @@ def plain(text: str) -> str:
 def look(path: str, text: str) -> Look:
     """What lint says of a text that would stand in a file. Raises UsageError for more than ``LARGEST`` characters, and
     as ``place_of``."""
-    place, project = place_of(path), workspace().root
+    seen = _look(path, text, False)
+    assert seen is not None
+    return seen
+
+
+def known_look(path: str, text: str) -> Look | None:
+    """The same for a large text only if it was looked at before: else None. Raises as ``look``."""
+    return _look(path, text, len(text) > LARGE)
+
+
+def _look(path: str, text: str, known: bool) -> Look | None:
+    place = place_of(path)
     _require_small(text)
-    file = _file(place, text)
-    shown = Source(text, path, file.source.notation)
-    if file.findings:
-        return Look(shown, arrange(file.findings), None)
-    loaded = load(file.source, Registry(project=project, keeps=False), obligations_of(project))
-    require_links(path, loaded.files)
-    return Look(shown, loaded.findings, loaded.plan, loaded.sketch)
+    found = loaded(ground_of(workspace().root), place, text.encode("utf-8", "surrogatepass"), known)
+    if found is None:
+        return None
+    require_links(path, found.files)
+    return Look(Source(text, path, notation_of(path)), found.findings, found.plan, found.sketch)
 
 
 def _require_small(text: str) -> None:
@@ -250,7 +257,10 @@ def why_waits(path: str) -> str:
     """Why a plan starts nothing until a person trusts it, in words; empty for one that runs unasked. Raises as
     ``place_of``, and as ``review``."""
     place = place_of(path)
-    found = review(place)
+    ready = read_uncached(place, Registry(project=workspace().root))
+    if why_foreign(place, ready) or not marked_file(place, ready)[0]:
+        return ""
+    found = review(place, ready=ready)
     waits = found.summary["origin"] == "drafted" and found.summary["trusted"] != "trusted"
     return str(found.summary["why"]).replace(f"{workspace().root}/", "") if waits else ""
 

@@ -3,22 +3,20 @@ runs a task."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.app.plans.deadlines import passed_deadlines
 from planrunner.app.plans.files import find_plans
 from planrunner.app.plans.path import read_regular
-from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
 from planrunner.app.runs.secrets import obligations_of
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
-from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
+from planrunner.errors import Hint, NextStep, PlanInvalid, UsageError
 from planrunner.fileio import replace_file
 from planrunner.journal.workspace import find_project
+from planrunner.later import Later
 from planrunner.plan.agents import Roster, Unknown, granted, tool_names
 from planrunner.plan.canonical import canonical, ordered
 from planrunner.plan.files import File, decode
@@ -27,18 +25,24 @@ from planrunner.plan.load import Capabilities, CapabilityTable, Loaded, load, na
 from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.policy_checks import Known, ineffective_entries
-from planrunner.plan.schema import read_schema
 from planrunner.plugins.registry import Registry
-from planrunner.safety.consistency import entries
+from planrunner.records import Struct
 from planrunner.safety.project import FILE, check_files, variables_of
 from planrunner.safety.project import Checked as FileChecked
 from planrunner.source import Notation, Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
-from planrunner.syntax.tree import Node, Scalar, to_json
+from planrunner.syntax.tree import Node, Scalar, entries, to_json
 from planrunner.syntax.tree import Sequence as SequenceNode
-from planrunner.views.graph import drawing, graph_object, render_dot, render_mermaid
+
+if TYPE_CHECKING:
+    from difflib import unified_diff
+
+    from planrunner.plan.policy_checks import Known, ineffective_entries
+else:
+    unified_diff = Later("difflib:unified_diff")
+    Known = Later("planrunner.plan.policy_checks:Known")
+    ineffective_entries = Later("planrunner.plan.policy_checks:ineffective_entries")
 
 ROUNDS = 10
 """How often a text is mended and read again: a fix may make room for another one."""
@@ -50,7 +54,7 @@ ends need not."""
 _WEIGHT: dict[Severity, int] = {"note": 0, "warning": 1, "error": 2}
 
 
-class Choice(NamedTuple):
+class Choice(Struct):
     """Which findings count: codes, names or beginnings of codes such as ``PLAN5``; an empty ``select`` takes all."""
 
     select: tuple[str, ...] = ()
@@ -71,28 +75,6 @@ def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
     ``Registry``."""
     capabilities: Capabilities = Registry(project=project, keeps=keeps)
     return capabilities
-
-
-def catalogue(family: str | None = None) -> list[Capability]:
-    """Every installed capability, by name, or those of a family such as ``files``, or of a group in one such as
-    ``git.worktree``; loads every plugin."""
-    known = registry()
-    begins = f"{family}_" if family is not None and "." in family else f"{family}."
-    names = sorted(name for name in known.names() if family is None or name.startswith(begins))
-    return [found for name in names if (found := known.find(name)) is not None]
-
-
-def capability(name: str) -> Capability:
-    """One capability; raises NotFound with the nearest name."""
-    known = registry()
-    found = known.find(name)
-    if found is None:
-        near = nearest(name, known.names())
-        raise NotFound(
-            f"no installed capability is named `{name}`",
-            f"did you mean `{near}`?" if near else Hint(NextStep("capabilities"), " lists them"),
-        )
-    return found
 
 
 def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
@@ -235,35 +217,6 @@ def _lay_out(node: Node, seen: set[int]) -> None:
     node.flow = all(isinstance(item, Scalar) for item in inner)
     for item in inner:
         _lay_out(item, seen)
-
-
-def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:
-    """A plan's graph as ``mermaid``, ``dot`` or ``json`` text; ``statuses`` colours it by a run."""
-    # Late: one format is drawn, and the others are not needed.
-    drawn = drawing(plan, statuses)
-    if form == "mermaid":
-        return render_mermaid(drawn)
-    if form == "dot":
-        return render_dot(drawn)
-    return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"
-
-
-def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
-    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
-    prints of one), or of ``test`` and ``eval`` (the files of those). A path of keys such as ``tasks.retry`` or
-    ``project.models`` gives that of what stands there. ``complete`` adds the inputs of the installed capabilities.
-    Raises NotFound for a key that there is not."""
-    if path == "capabilities":
-        return capabilities_schema(catalogue())
-    if path == "run":
-        return run_schema()
-    if path in ("test", "eval"):
-        return read_schema(f"plan-{path}.schema.json")
-    whose, _, rest = (path or "").partition(".")
-    if whose == "project":
-        return part(project_schema(), rest, "the project's file") if rest else project_schema()
-    schema = plan_schema(catalogue() if complete else ())
-    return part(schema, path) if path else schema
 
 
 def lint_paths(

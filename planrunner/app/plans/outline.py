@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planrunner.records import Struct
+
 _KEY = re.compile(r"^( *)((?:- +)*)([A-Za-z_][\w-]*) *:(?= |$)(.*)$")
 _ITEM = re.compile(r"^( *)- ?(.*)$")
 _NAMED = re.compile(r"^ *(?:- +)(?:\{ *)?(?:id|task) *: *[\"']?([\w*.-]+)", re.MULTILINE)
@@ -14,7 +16,7 @@ _NAMED_IN_TEXT = re.compile(r"^ *(?:task|gate|loop|agent) +([\w*.-]+)", re.MULTI
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?\s*(?:#.*)?$")
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """One line of a text. ``column`` is where its key begins, ``dash`` where the item begins that it opens, -1 for
     none; ``key`` is empty for a line without one, and ``value`` is what follows."""
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.plan.files import File, read_plan
+from planrunner.later import Later
 from planrunner.plan.names import ENDINGS, plans_named
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.source import MAX_TEXT
+
+if TYPE_CHECKING:
+    from planrunner.plan.files import File, read_plan
+else:
+    read_plan = Later("planrunner.plan.files:read_plan")
+
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",

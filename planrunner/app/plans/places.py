@@ -24,7 +24,7 @@ from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety.obligations import obligations
 from planrunner.safety.project import FILE, read_settings, settings_files
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.source import MAX_TEXT
 
 Json = Any
 

@@ -13,8 +13,8 @@ from planrunner.plan.access import GovernedTask, Ground, files, governed_tasks
 from planrunner.plan.canonical import canonical
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan, Task
-from planrunner.plan.policy_checks import Wanted, judged, refusal
-from planrunner.plan.rights import Level, Right, entries, shown, texts
+from planrunner.plan.policy_checks import judged, refusal
+from planrunner.plan.rights import Access, Decision, Level, entries, shown, texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import levels, policy_records, read_settings
 from planrunner.source import Source
@@ -73,7 +73,7 @@ def _judged(governed: GovernedTask, lines: Lines) -> Iterator[Said]:
         yield said if right.verdict == "allow" else said._replace(verdict="open", help="")
 
 
-def _said(wanted: Wanted, right: Right, lines: Lines, task: Task) -> Said:
+def _said(wanted: Access, right: Decision, lines: Lines, task: Task) -> Said:
     what = wanted.entry if wanted.way else wanted.what
     if right.level is None:
         return Said(what, right.verdict, way=wanted.way)

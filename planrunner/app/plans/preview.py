@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import __version__
 from planrunner.app.plans.tasks import select
@@ -22,8 +22,8 @@ from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
+from planrunner.escapes import masked_data
 from planrunner.frozen import EMPTY
-from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import Outcome
@@ -32,7 +32,7 @@ from planrunner.plan.model import Plan, Task
 from planrunner.plan.params import bind_params
 from planrunner.plan.tasks import inner
 from planrunner.plugins.registry import Registry
-from planrunner.redaction import masked_data
+from planrunner.records import Struct
 from planrunner.safety.project import policy_records
 
 Json = Any
@@ -43,7 +43,7 @@ _PREVIEW = NextStep("preview", "PLAN", "--save", "FILE")
 _AGAIN = Hint("look at it again: ", _PREVIEW)
 
 
-class Previewed(NamedTuple):
+class Previewed(Struct):
     """A plan about to run: digest, values of parameters, traits of its capabilities, environment variables
     that it reads, and how many tasks may run at once."""
 
@@ -99,7 +99,7 @@ def _digest(value: Json) -> str:
     return "sha256:" + sha256(stable_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Choice(NamedTuple):
+class Choice(Struct):
     """What a run is asked for beside its plan: parameters, tasks of ``--only`` and ``--until``, how many at once."""
 
     params: tuple[tuple[str, Json], ...] = ()
@@ -119,7 +119,7 @@ def previewed(path: str, chosen: Choice, text: bytes | None = None) -> Previewed
     """A plan file as a run would see it now, with ``text`` in it where that is given. Raises NotFound, PlanInvalid,
     UsageError."""
     project = find_project(path)
-    seen = prepare_plan(path, MemoryJournal(), Registry(project=project), text)
+    seen = prepare_plan(path, None, Registry(project=project), text)
     bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
@@ -203,7 +203,7 @@ def _told(wrong: list[str], saved: dict[str, Json], document: dict[str, Json]) -
     return said
 
 
-class Ground(NamedTuple):
+class Ground(Struct):
     """Where the run would work: its directory and its state directory; ``resolve`` finds capabilities."""
 
     directory: str

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import planrunner
+from planrunner.app.plans.lint import registry
 from planrunner.diagnostics import RULES, Rule
-from planrunner.errors import NextStep, NotFound
+from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.fileio import read_data
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import nearest
+from planrunner.plan.schema import read_schema
 
 Schema = dict[str, Any]
 
@@ -222,7 +224,7 @@ def _find(wanted: str) -> Rule:
 
 
 def _explanation(code: str) -> str:
-    path = os.path.join(os.path.dirname(planrunner.__file__), "explanations", f"{code}.md")
+    path = os.path.join(os.path.dirname(planrunner.__file__), "plan", "rules", "explanations", f"{code}.md")
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -354,3 +356,43 @@ EARLIER: Mapping[str, str] = {
 
 GATED = frozenset({"http.delete"})
 """Capabilities whose example has people decide first, since nothing takes back what they do."""
+
+
+def catalogue(family: str | None = None) -> list[Capability]:
+    """Every installed capability, by name, or those of a family such as ``files``, or of a group in one such as
+    ``git.worktree``; loads every plugin."""
+    known = registry()
+    begins = f"{family}_" if family is not None and "." in family else f"{family}."
+    names = sorted(name for name in known.names() if family is None or name.startswith(begins))
+    return [found for name in names if (found := known.find(name)) is not None]
+
+
+def capability(name: str) -> Capability:
+    """One capability; raises NotFound with the nearest name."""
+    known = registry()
+    found = known.find(name)
+    if found is None:
+        near = nearest(name, known.names())
+        raise NotFound(
+            f"no installed capability is named `{name}`",
+            f"did you mean `{near}`?" if near else Hint(NextStep("capabilities"), " lists them"),
+        )
+    return found
+
+
+def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
+    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
+    prints of one), or of ``test`` and ``eval`` (the files of those). A path of keys such as ``tasks.retry`` or
+    ``project.models`` gives that of what stands there. ``complete`` adds the inputs of the installed capabilities.
+    Raises NotFound for a key that there is not."""
+    if path == "capabilities":
+        return capabilities_schema(catalogue())
+    if path == "run":
+        return run_schema()
+    if path in ("test", "eval"):
+        return read_schema(f"plan-{path}.schema.json")
+    whose, _, rest = (path or "").partition(".")
+    if whose == "project":
+        return part(project_schema(), rest, "the project's file") if rest else project_schema()
+    schema = plan_schema(catalogue() if complete else ())
+    return part(schema, path) if path else schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.plans.outline import Place, fields_of, line_of, names_under, outputs_of, place_of, task_names
 from planrunner.app.plans.reference import plan_schema
@@ -16,6 +16,7 @@ from planrunner.plan.expressions.functions import BUILT_IN, FUNCTIONS
 from planrunner.plan.load import Capabilities
 from planrunner.plan.model import Field
 from planrunner.plan.rules.namespace import OUTCOME, RESULTS
+from planrunner.records import Struct
 from planrunner.source import Notation, Source
 
 Schema = Mapping[str, Any]
@@ -58,7 +59,7 @@ _ROOTS = {
 }
 
 
-class Suggestion(NamedTuple):
+class Suggestion(Struct):
     """One word that may stand at the cursor. ``kind`` is key, value, capability, task, parameter, output, function or
     name; ``about`` is one line about it; ``text`` is what is written for it, with what has to follow."""
 
@@ -68,7 +69,7 @@ class Suggestion(NamedTuple):
     text: str = ""
 
 
-class Suggestions(NamedTuple):
+class Suggestions(Struct):
     """Suggestions for the characters ``start`` to ``end`` of a text, which they replace."""
 
     start: int
@@ -76,7 +77,7 @@ class Suggestions(NamedTuple):
     words: tuple[Suggestion, ...] = ()
 
 
-class Names(NamedTuple):
+class Names(Struct):
     """What a project has beside its plan: ``capabilities``, and names of ``agents``, ``models`` and ``secrets``."""
 
     capabilities: Capabilities
@@ -98,7 +99,7 @@ def suggestions(source: Source, offset: int, names: Names) -> Suggestions:
     return Suggestions(offset - len(written), offset, tuple(fitting[:MOST]))
 
 
-class _Spot(NamedTuple):
+class _Spot(Struct):
     text: str
     lines: list[str]
     row: int

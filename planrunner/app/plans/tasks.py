@@ -9,10 +9,10 @@ from planrunner.machine.gates import asks_people
 from planrunner.machine.graph import Shape
 from planrunner.machine.names import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
-from planrunner.machine.statuses import said
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.tasks import every, makes
+from planrunner.statuses import status_verb
 
 
 def task_number(state: State, wanted: str) -> int:
@@ -33,7 +33,7 @@ def unknown(state: State, wanted: str) -> NotFound:
     holder = _not_begun(state, wanted)
     if holder >= 0:
         task, task_state = state.specs[holder], state.tasks[holder]
-        why = f"`{task.id}`, its container, {said(task_state.status)}"
+        why = f"`{task.id}`, its container, {status_verb(task_state.status)}"
         return NotFound(f"`{wanted}` has not started in this run: {why}", NextStep("why", state.run_id, task.id))
     return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
 

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 from planrunner.app.plans.lint import Checked, Choice, check_settings, load_plan
 from planrunner.caller import NO_PROFILE
 from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.escapes import HIDDEN, masked
 from planrunner.fileio import read_data
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.plan.tasks import every_secret
-from planrunner.redaction import HIDDEN, masked
-from planrunner.safety.consistency import entries
+from planrunner.records import Struct
+from planrunner.safety.content import SECTIONS
 from planrunner.safety.credentials import (
     Credential,
     Unresolved,
@@ -26,10 +27,10 @@ from planrunner.safety.credentials import (
     unknown,
     value_of,
 )
-from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
+from planrunner.safety.project import check_files, read_located, read_settings
 from planrunner.safety.settings import EmptyList, Located
 from planrunner.syntax.notations import write
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, entries
 from planrunner.views.documents import document
 from planrunner.views.rights import Credited
 
@@ -50,7 +51,7 @@ class Shown(NamedTuple):
     place: str
 
 
-class Configuration(NamedTuple):
+class Configuration(Struct):
     """What holds: the profile (empty for none), the sections as data, and each value with its place."""
 
     profile: str

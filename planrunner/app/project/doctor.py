@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner import __version__
 from planrunner.app.project.plugins import plugins
@@ -18,6 +18,7 @@ from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, UsageError
 from planrunner.journal.stores import check_journal, journal_file, open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.machine.events import RunStarted
+from planrunner.records import Struct
 from planrunner.safety.project import check_files
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Kind
@@ -35,7 +36,7 @@ _PATIENCE = 5.0
 Json = Any
 
 
-class Check(NamedTuple):
+class Check(Struct):
     """One thing that was looked at; ``advice`` says what to do about it."""
 
     name: str
@@ -243,7 +244,7 @@ _LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
 )
 
 
-class Report(NamedTuple):
+class Report(Struct):
     """``available`` says of each profile why it does not work here ("": it does), ``kind`` which one was tried ("":
     none works), ``probes`` what that came to; ``advice`` is for people where more could hold."""
 

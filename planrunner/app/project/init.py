@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from planrunner.errors import Hint, NextStep, UsageError
+from planrunner.records import Struct
 
 PLAN = "plans/hello.yaml"
 README = "plans/README.md"
@@ -56,7 +56,7 @@ the schema; put this line at the top of a plan that is to use it, and write the 
 """
 
 
-class Started(NamedTuple):
+class Started(Struct):
     """The files that were written, in the order of writing."""
 
     files: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import caller
 from planrunner.app.people.persons import require_person
@@ -20,6 +20,7 @@ from planrunner.knowledge.memory.lessons import is_lesson
 from planrunner.knowledge.memory.places import Place
 from planrunner.knowledge.vectors import hashed
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.safety.project import read_data
 
 Json = Any
@@ -27,7 +28,7 @@ Json = Any
 _ALL = 1 << 40
 
 
-class Where(NamedTuple):
+class Where(Struct):
     """Which memory is meant: a layer (of ``run``, where it is that of a run), its entries or its lessons, and the state
     directory that was chosen."""
 

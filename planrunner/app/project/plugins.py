@@ -26,13 +26,14 @@ from planrunner.plugins.catalogue import faults_of, undocumented, unsound
 from planrunner.plugins.registry import Registry
 from planrunner.plugins.sources import CAPABILITIES, ProjectFile, Scan, read_file
 from planrunner.process import ended_in_order
+from planrunner.records import Struct
 from planrunner.safety import trust
 from planrunner.views.documents import document
 
 State = Literal["ready", "left out", "untrusted", "changed"]
 
 
-class Plugin(NamedTuple):
+class Plugin(Struct):
     """A plugin as lists show it: a package, or a file of the project. ``capabilities`` are those it registered, or for
     a file that is not trusted those it would; ``problems`` are sentences."""
 
@@ -46,14 +47,14 @@ class Plugin(NamedTuple):
     problems: tuple[str, ...]
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """What is wrong with the declaration of a capability; no faults where nothing is."""
 
     capability: str
     faults: tuple[str, ...]
 
 
-class ReviewedFile(NamedTuple):
+class ReviewedFile(Struct):
     """A file that is to be trusted: what it would register, and a unified diff against the text that was trusted
     before (empty where none was)."""
 

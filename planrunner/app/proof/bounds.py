@@ -6,12 +6,13 @@ A bound that nothing sets is None, and the tasks that leave it open are named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.machine.graph import Shape
 from planrunner.machine.verdicts import retry_delay
 from planrunner.plan.model import Fanout, Plan, Task
 from planrunner.plan.tasks import inner
+from planrunner.records import Struct
 
 Json = Any
 
@@ -20,7 +21,7 @@ Count = Callable[[Fanout], "int | None"]
 """How many items a fan-out has, as far as it can be told before the run."""
 
 
-class Bound(NamedTuple):
+class Bound(Struct):
     """``path`` seconds along the critical path, ``work`` seconds of all attempts one after the other; ``attempts``,
     ``cost`` and ``tokens`` of everything. None where nothing sets a bound; ``open`` are the tasks to blame for the
     time, ``counted`` the tasks on the critical path."""

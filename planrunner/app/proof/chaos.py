@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.proof.coverage import required
 from planrunner.app.proof.lives import Broken, Kill, Lived, Stage, live
@@ -29,6 +29,7 @@ from planrunner.jsontext import as_text
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
+from planrunner.records import Struct
 
 Json = Any
 
@@ -38,7 +39,7 @@ PAIRS = 24
 """How many runs are killed a second time while they recover, unless told otherwise."""
 
 
-class ChaosRequest(NamedTuple):
+class ChaosRequest(Struct):
     """``kills`` limits the writes that are tried (None: all, else so many by chance); ``seed`` above 0 lets attempts
     take random times and fail at random; ``only`` repeats one run: (write, whether the entries reached the disk)."""
 
@@ -51,7 +52,7 @@ class ChaosRequest(NamedTuple):
     only: tuple[tuple[int, bool], ...] = ()
 
 
-class Trial(NamedTuple):
+class Trial(Struct):
     """One run with kills: how it ended, in how many lives, with how many doubts, and what was wrong with it."""
 
     kills: tuple[tuple[int, bool], ...]
@@ -62,7 +63,7 @@ class Trial(NamedTuple):
     wrong: tuple[str, ...]
 
 
-class Chaos(NamedTuple):
+class Chaos(Struct):
     """What came of it all. ``left_out`` counts the runs for which there was no time."""
 
     calm: Lived
@@ -228,7 +229,7 @@ PATIENCE = 3600
 _ENDED = ("completed", "failed", "cancelled")
 
 
-class _Ended(NamedTuple):
+class _Ended(Struct):
     """How a run rests: the JSON object of the command, and how often an attempt in doubt was settled."""
 
     run: dict[str, Json]

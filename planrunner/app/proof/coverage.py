@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.proof.lives import Lived, Mishap
 from planrunner.app.proof.names import covered, demands, home, paths
@@ -16,6 +16,7 @@ from planrunner.machine.joins import fired
 from planrunner.plan.model import Edge, Expression, Gate, Plan, Task
 from planrunner.plan.params import bind_params
 from planrunner.plan.tasks import is_container
+from planrunner.records import Struct
 from planrunner.source import Span
 
 Json = Any
@@ -24,7 +25,7 @@ Json = Any
 HERE = Span(0, 0)
 
 
-class Expectation(NamedTuple):
+class Expectation(Struct):
     """One thing that must hold: ``about`` names it (``status``, ``tasks.build.attempts``), ``wanted`` is data, ``span``
     its place in the test file, ``task`` the name or pattern of the task it is about."""
 
@@ -34,14 +35,14 @@ class Expectation(NamedTuple):
     task: str = ""
 
 
-class Crash(NamedTuple):
+class Crash(Struct):
     """The process dies at a journal write; ``write`` 0 means each in turn."""
 
     write: int
     stored: bool = True
 
 
-class Case(NamedTuple):
+class Case(Struct):
     """``plan`` is the path of the plan file, ``span`` the name of the case in its file. ``generated`` cases follow from
     the plan and stand in no file; ``guess`` marks one that is there for what it reaches alone."""
 
@@ -63,7 +64,7 @@ class Case(NamedTuple):
 KINDS = ("tasks", "edges", "gates", "failures", "conditions")
 
 
-class Point(NamedTuple):
+class Point(Struct):
     """Something that a run can reach: ``task`` is a written path, ``text`` says the rest."""
 
     kind: str

@@ -13,10 +13,10 @@ from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.inputs import written
 from planrunner.engine.calls import rendered
 from planrunner.engine.containers import items
-from planrunner.machine.deciders import who_may
 from planrunner.machine.graph import Shape
+from planrunner.machine.joins import value_of, with_values
+from planrunner.machine.questions import who_may
 from planrunner.machine.scope import TaskScope
-from planrunner.machine.start import value_of, with_values
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.replay import history
 from planrunner.app.plans.path import read_regular
@@ -16,6 +16,7 @@ from planrunner.app.proof.regression import Document, compare, evaluation_object
 from planrunner.app.proof.test import is_chosen, runnable, search
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.records import Struct
 from planrunner.source import Source
 
 Json = Any
@@ -23,7 +24,7 @@ Json = Any
 ENDINGS = (".eval.yaml", ".eval.yml", ".eval.json")
 
 
-class EvalRequest(NamedTuple):
+class EvalRequest(Struct):
     """What ``planrunner eval`` was asked for. ``against`` names another plan file, a recorded run or a git revision,
     ``baseline`` a saved result; ``recorded`` scores a run in place of new ones; ``keep`` is a folder for the runs.
     ``vouch`` raises Denied for a plan that may not run."""
@@ -39,7 +40,7 @@ class EvalRequest(NamedTuple):
     progress: Callable[[int, int], None] = lambda done, every: None
 
 
-class Evaluated(NamedTuple):
+class Evaluated(Struct):
     """The results as data, and the files that could not be used, with their findings."""
 
     document: Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as List
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.plans.lint import registry
 from planrunner.app.proof.testfile import LoadPlan, Names, near_file
@@ -40,6 +40,7 @@ from planrunner.plan.rules.expressions import worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.view import view_of
 from planrunner.plan.schema import document_check
+from planrunner.records import Struct
 from planrunner.safety.project import read_data
 from planrunner.source import Source, Span
 from planrunner.syntax.notations import parse
@@ -65,7 +66,7 @@ STATUSES = ("completed", "failed", "cancelled", "blocked", "paused")
 """How a run may stand when its runner lets go of it."""
 
 
-class Check(NamedTuple):
+class Check(Struct):
     """One thing that must hold of a run: ``kind`` is holds (an expression), schema (``path`` is the value that it is
     about, ``schema`` what it has to fit) or judge (``text`` in plain words)."""
 
@@ -76,7 +77,7 @@ class Check(NamedTuple):
     schema: Json = None
 
 
-class Case(NamedTuple):
+class Case(Struct):
     """``plan`` is the path of its file, empty for a case that scores a recorded ``run``; ``share`` is the part of the
     repeats that has to pass."""
 
@@ -90,7 +91,7 @@ class Case(NamedTuple):
     span: Span
 
 
-class Suite(NamedTuple):
+class Suite(Struct):
     """One evaluation file: its text, its cases and what is wrong with it. ``plans`` are the plans by path, ``replaces``
     the model whose place ``models`` take, empty for the default one."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.replay import SUFFIX, History, history, written
 from planrunner.app.proof.evalfile import Case, Suite
@@ -34,13 +34,14 @@ from planrunner.frozen import Frozen
 from planrunner.journal.chain import forget_place
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Budgets, Plan
+from planrunner.records import Struct
 
 Json = Any
 
 NOTHING: Amounts = Frozen(dict.fromkeys(SPENT, 0.0))
 
 
-class Score(NamedTuple):
+class Score(Struct):
     """One run of a case. ``broken`` says why there is no run, or no verdict on it; ``short`` is a run that the budgets
     of the evaluation did not let begin or end. ``used`` is what the run used and ``judging`` what the judge did,
     without what is not known."""
@@ -61,7 +62,7 @@ class Score(NamedTuple):
         return not (self.misses or self.broken or self.short)
 
 
-class Scored(NamedTuple):
+class Scored(Struct):
     """A case with one model (empty: that of the project), and its runs."""
 
     case: Case
@@ -69,7 +70,7 @@ class Scored(NamedTuple):
     scores: tuple[Score, ...]
 
 
-class Version(NamedTuple):
+class Version(Struct):
     """What is evaluated in place of the plans as they are: the plan file ``plan``, the git revision ``revision``, or
     the recorded ``run``."""
 
@@ -78,7 +79,7 @@ class Version(NamedTuple):
     run: History | None = None
 
 
-class Desk(NamedTuple):
+class Desk(Struct):
     """What evaluations share: their scratch folder, the state directory that recorded runs are looked up in, who is
     told of progress, and the folder (empty: none) that runs are kept in."""
 

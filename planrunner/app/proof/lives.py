@@ -15,7 +15,6 @@ from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import Script, SimulatedEffects, in_time
 from planrunner.frozen import EMPTY
 from planrunner.machine.events import (
-    EDITION,
     AttemptEnded,
     AttemptStarted,
     DoubtSettled,
@@ -30,6 +29,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.records import Struct
 
 Json = Any
 
@@ -75,7 +75,7 @@ class Disk:
             self.entries.append(entry)
 
 
-class Kill(NamedTuple):
+class Kill(Struct):
     """A death at a journal write: its number, whether the entries reached the disk, and what was to be written."""
 
     write: int
@@ -94,7 +94,7 @@ class Nobody:
         pass
 
 
-class Mishap(NamedTuple):
+class Mishap(Struct):
     """What goes wrong while one attempt is under way: the process dies (``crash``) or is asked to stop (``stop``)."""
 
     task: str
@@ -102,7 +102,7 @@ class Mishap(NamedTuple):
     kind: str
 
 
-class Acted(NamedTuple):
+class Acted(Struct):
     """An effect that began: in which life, of which task and attempt."""
 
     life: int
@@ -161,7 +161,7 @@ def check_intents(entries: Sequence[Entry], calls: Sequence[Call]) -> None:
             raise Broken(f"P2: attempt {call.attempt} of `{call.name}` acted before its intent was durable")
 
 
-class Stage(NamedTuple):
+class Stage(Struct):
     """Everything that a run in an imagined world needs. ``answer`` gives what people say about a task that waits, by
     its number; ``settle`` what becomes of an attempt in doubt that acted (None: what the script knows)."""
 
@@ -177,7 +177,7 @@ class Stage(NamedTuple):
     """When an undecided gate expires, by its number (seconds since 1970)."""
 
 
-class Lived(NamedTuple):
+class Lived(Struct):
     """A run that rests. ``acted`` is each effect that began, in order; ``lives`` how often a process took it up."""
 
     state: State
@@ -236,7 +236,6 @@ def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State
                 stage.seed,
                 traits=dict(stage.traits),
                 environment=environment,
-                edition=EDITION,
             )
         )
     else:

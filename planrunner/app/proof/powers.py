@@ -13,13 +13,13 @@ from typing import Any
 from planrunner.app.proof.envelope import KnownPlan, effect_of, envelope
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.core import POSIX_SHELLS
+from planrunner.escapes import masked
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.shell.parse import parse
 from planrunner.plan.shell.quoting import simple_command
 from planrunner.plan.shell.tree import started
 from planrunner.plan.tasks import inner
-from planrunner.redaction import masked
 
 Json = Any
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
@@ -21,6 +22,7 @@ from planrunner.machine.events import (
     TasksReset,
 )
 from planrunner.machine.evolve import CUT_OFF, evolve, fold
+from planrunner.machine.names import owners
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED
 from planrunner.machine.stops import cut
@@ -37,6 +39,7 @@ def check(plan: Plan, lived: Lived) -> None:
     check_replay(plan, entries)
     check_settled_once(entries)
     check_slots(state, entries)
+    check_items(state, entries)
     check_checkpoints(state, entries)
     check_starts(plan, entries)
     check_unsafe(entries, lived.acted)
@@ -137,19 +140,48 @@ def check_slots(state: State, entries: Sequence[Entry]) -> None:
         for number, task in enumerate(state.specs)
         if number not in state.containers and not state.trait(task).instant
     }
-    running: set[str] = set()
-    for entry in entries:
-        event = entry.event
-        if isinstance(event, AttemptStarted) and event.task in taking:
-            running.add(event.task)
-        elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled, FrameOpened)):
-            running.discard(event.task)
+    for seq, at_work in _at_work(entries):
+        running = at_work & taking.keys()
         if len(running) > state.max_parallel:
-            raise Broken(f"{len(running)} tasks run at entry {entry.seq}, {state.max_parallel} may")
+            raise Broken(f"{len(running)} tasks run at entry {seq}, {state.max_parallel} may")
         for label, limit in state.limits.items():
             taken = sum(label in taking[task] for task in running)
             if taken > limit:
-                raise Broken(f"{taken} tasks with label `{label}` run at entry {entry.seq}, {limit} may")
+                raise Broken(f"{taken} tasks with label `{label}` run at entry {seq}, {limit} may")
+
+
+def check_items(state: State, entries: Sequence[Entry]) -> None:
+    """Never more items of a fan-out have something at work than it lets go on at once."""
+    most = {
+        number: task.fanout.max_parallel
+        for number, task in enumerate(state.specs)
+        if task.fanout is not None and task.fanout.max_parallel
+    }
+    for seq, at_work in _at_work(entries) if most else ():
+        items = {item for task in at_work & state.index.keys() for item in _items_around(state, state.index[task])}
+        for owner, number in Counter(state.tasks[item].frame.owner for item in items).items():
+            if owner in most and number > most[owner]:
+                raise Broken(f"{number} items of {state.specs[owner].id} go on at entry {seq}, {most[owner]} may")
+
+
+def _at_work(entries: Sequence[Entry]) -> Iterator[tuple[int, set[str]]]:
+    """The tasks that are at work after each start of an attempt, with the number of its entry."""
+    running: set[str] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted):
+            running.add(event.task)
+            yield entry.seq, running
+        elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled, FrameOpened)):
+            running.discard(event.task)
+        elif isinstance(event, TasksReset):  # what a task held that is reset is over
+            over = tuple(mark for task in event.tasks for mark in _insides(task))
+            running = {task for task in running if not task.startswith(over)}
+
+
+def _items_around(state: State, number: int) -> list[int]:
+    """The items that hold a task, or that it is."""
+    return [each for each in (*owners(state, number), number) if state.tasks[each].frame.kind == "items"]
 
 
 def check_unsafe(entries: Sequence[Entry], acted: Sequence[Acted]) -> None:

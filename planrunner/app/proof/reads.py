@@ -13,7 +13,9 @@ from planrunner.app.proof.names import walk
 from planrunner.plan.expressions.tree import children, paths_of
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.tasks import inner
-from planrunner.plan.templates import Branches, Loop, Value, is_template, tree_of
+from planrunner.plan.templated import is_template
+from planrunner.plan.templates import Branches, Loop, Value, tree_of
+from planrunner.records import Struct, astuple
 
 Json = Any
 
@@ -212,6 +214,8 @@ class _Reader:
                 waiting.extend(reversed(item.values()))
             elif isinstance(item, (list, tuple)):
                 waiting.extend(reversed(item))
+            elif isinstance(item, Struct):
+                waiting.extend(reversed(astuple(item)))
 
     def of(self, value: Json) -> Shape | None:
         """The shape that an expression, or a text that is one template, stands for."""

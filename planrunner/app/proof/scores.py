@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.replay import History
 from planrunner.app.history.state import plan_of
 from planrunner.app.proof.evalfile import Check
 from planrunner.app.proof.verdict import Miss, shown, troubles
-from planrunner.app.runs.execute import exit_code
 from planrunner.capabilities.jsonschema import faults
 from planrunner.machine.budgets import budget_state
 from planrunner.machine.events import AttemptEnded, AttemptStarted
@@ -21,6 +20,8 @@ from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate, explain, truth
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.values import EvaluationError, MissingName
+from planrunner.records import Struct
+from planrunner.views.status import exit_code
 
 Json = Any
 
@@ -35,7 +36,7 @@ class NotJudged(Exception):
     """There is no verdict; the message says why."""
 
 
-class Run(NamedTuple):
+class Run(Struct):
     """A run that ended or parked. ``used`` has cost in dollars, tokens and calls, without what is not known; ``asked``
     the names of the models that its tasks tell of."""
 

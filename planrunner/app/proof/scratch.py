@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import planrunner
 from planrunner.app.history.replay import History, history_of
@@ -24,9 +24,10 @@ from planrunner.plan.load import named
 from planrunner.plan.lower.declarations import budgets
 from planrunner.plan.lower.values import Lowering
 from planrunner.plan.model import Budgets
+from planrunner.records import Struct
+from planrunner.safety.content import read_regular as read_settings_file
 from planrunner.safety.project import FILE, read_data
 from planrunner.safety.settings import Part, with_included
-from planrunner.safety.settings import read_regular as read_settings_file
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -117,7 +118,7 @@ def _git(project: str, *words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-class Ran(NamedTuple):
+class Ran(Struct):
     """How the command ended: exit code, the run where there is one, the end of what it said."""
 
     code: int
@@ -171,7 +172,7 @@ class Runner:
                 process.terminate()
 
 
-class Adjustment(NamedTuple):
+class Adjustment(Struct):
     """What differs in a copy: ``model`` stands in the place of the model ``replaces`` (empty: of the default one), and
     a run may use at most ``share``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.plans.files import find_plans
 from planrunner.app.plans.lint import registry
@@ -33,6 +33,7 @@ from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
+from planrunner.records import Struct
 from planrunner.source import Source
 
 Json = Any
@@ -42,7 +43,7 @@ ENDINGS = (".test.yaml", ".test.yml", ".test.json")
 FORMAT = 1
 
 
-class CaseResult(NamedTuple):
+class CaseResult(Struct):
     """How a case went. ``place`` is where it stands (``file:line``), ``broken`` what of the engine's own promises did
     not hold, ``runs`` how many runs it took."""
 
@@ -60,7 +61,7 @@ class CaseResult(NamedTuple):
         return not (self.misses or self.broken)
 
 
-class Tested(NamedTuple):
+class Tested(Struct):
     """Everything that ``planrunner test`` found out. ``invalid`` are files that could not be used, with their
     findings."""
 

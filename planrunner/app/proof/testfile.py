@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.proof.coverage import Case, Crash, Expectation
 from planrunner.app.proof.lives import Mishap
@@ -14,14 +14,14 @@ from planrunner.capabilities.outputs import usage_of
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.machine.events import EVENTS
 from planrunner.plan.expressions.check import Type, check_condition
-from planrunner.plan.expressions.evaluate import FACTS
 from planrunner.plan.expressions.parse import parse as parse_expression
 from planrunner.plan.expressions.quantities import parse_duration, parse_size
-from planrunner.plan.expressions.values import ExpressionError
+from planrunner.plan.expressions.values import FACTS, ExpressionError
 from planrunner.plan.model import BEST, RANKED, Plan, Task
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import bind_params
 from planrunner.plan.schema import document_check
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -190,7 +190,7 @@ _READ_AFTER = ("tasks", "params", "env", "plan", "run", "hypotheses")
 _INHERITED = ("params", "env", "facts", "mocks", "gates")
 
 
-class Suite(NamedTuple):
+class Suite(Struct):
     """One test file: its text, its cases and what is wrong with it."""
 
     source: Source

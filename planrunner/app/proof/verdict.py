@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.proof.coverage import Expectation
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import matches
-from planrunner.app.runs.execute import exit_code
 from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
@@ -18,7 +17,9 @@ from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.values import EvaluationError, Names
+from planrunner.records import Struct
 from planrunner.source import Span
+from planrunner.views.status import exit_code
 
 Json = Any
 
@@ -26,7 +27,7 @@ Json = Any
 MISSING = "nothing"
 
 
-class Miss(NamedTuple):
+class Miss(Struct):
     """An expectation that does not hold; ``why`` are the sentences that explain the task it is about."""
 
     about: str

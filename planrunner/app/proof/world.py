@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.proof.names import best, matches, walk, written
 from planrunner.app.proof.reads import Shape, fitting
@@ -20,9 +20,10 @@ from planrunner.machine.requests import Vote, count
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.machine.state import GateState, State
 from planrunner.plan.agents import PLANNING
-from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
+from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task, Tree
 from planrunner.plan.tasks import inner, is_container, reads_exit_code
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 
 Json = Any
 
@@ -34,7 +35,7 @@ SECONDS = 1.0
 """How long an attempt takes that nothing is said about, but never as long as it may."""
 
 
-class Reply(NamedTuple):
+class Reply(Struct):
     """How one attempt ends. Fields that are None follow from the others: an exit code from whether it fails, the
     class of a failure from the exit code, outputs from ``stdout`` or else from what the task declares."""
 
@@ -51,7 +52,7 @@ class Reply(NamedTuple):
     """Whether the effect took place: what a probe finds, even where the attempt reports a failure."""
 
 
-class World(NamedTuple):
+class World(Struct):
     """``replies`` gives for a name or pattern one reply per attempt, the last one again for all that follow. ``gates``
     says what a person decides (``approve``, ``reject``, ``expire``, ``wait`` or a mapping). Attempts and gates that
     are not named go well, unless the world is ``strict``."""
@@ -299,7 +300,7 @@ def _staged_loop(task: Task, world: World, path: str) -> Loop:
     return loop._replace(tasks=tasks)
 
 
-_TRUE = Expression("true", ("const", 0, 4, True))
+_TRUE = Expression("true", Tree(("const", 0, 4, True)))
 
 
 def _spoken(world: World, path: str, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
@@ -329,7 +330,7 @@ def decision(world: World, task: str, visit: int = 1) -> Json:
     return None if said == "wait" else said
 
 
-class Known(NamedTuple):
+class Known(Struct):
     """What is known of the capabilities that a plan names: traits for the machine, and the outputs they give."""
 
     traits: dict[str, Json]

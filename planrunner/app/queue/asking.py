@@ -14,9 +14,8 @@ from typing import Any
 
 from planrunner.app.history.show import look
 from planrunner.app.people.persons import require_person
-from planrunner.app.queue.bell import ring
-from planrunner.app.queue.items import Act, Item, Overview, Pause, Status
-from planrunner.app.queue.lease import worker_of
+from planrunner.app.queue.items import ENDS, Act, Item, Overview, Pause, Status
+from planrunner.app.queue.lease import ring, worker_of
 from planrunner.app.queue.limits import limits_of
 from planrunner.app.queue.store import Store, Wish
 from planrunner.app.runs import rerun, rollback
@@ -32,7 +31,7 @@ from planrunner.journal.records import new_run_id
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.jsontext import stable_json
-from planrunner.machine.statuses import ended
+from planrunner.statuses import ended
 
 Json = Any
 
@@ -184,7 +183,7 @@ def _await_begun(store: Store, run: str) -> None:
     deadline = time.monotonic() + _TAKEN
     while not _exists(run, store.state):
         found = store.task(run).item
-        if found.status in ("done", "failed", "cancelled"):
+        if found.status in ENDS:
             raise UsageError(f"run {run} is over: {found.reason or found.status}", NextStep("queue"))
         if found.status != "running" or time.monotonic() > deadline:
             return
@@ -208,7 +207,7 @@ def pause(reason: str = "", state: str | None = None) -> Pause:
     return paused
 
 
-def go_on(state: str | None = None) -> Pause | None:
+def resume_queue(state: str | None = None) -> Pause | None:
     """Let the queue be worked off again; gives the pause that this ends, None where there was none."""
     there = find_state(None, state)
     with Store(there) as store:

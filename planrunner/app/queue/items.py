@@ -6,25 +6,29 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 from planrunner.caller import Principal
+from planrunner.records import Struct
 from planrunner.views.documents import document
 
 Json = Any
 
-Status = Literal["waiting", "starting", "running", "interrupted", "parked", "done", "failed", "cancelled"]
+Status = Literal["waiting", "starting", "running", "interrupted", "parked", "completed", "failed", "cancelled"]
 """``waiting`` for its turn; ``starting``: a worker has taken it and its run is about to begin or to go on; ``running``:
 a process has the lease of its run; ``interrupted``: its worker is gone, the next one takes it up; ``parked``: the run
-waits for people or for a time and takes no slot; ``done``, ``failed`` and ``cancelled`` are over."""
+waits for people or for a time and takes no slot; ``completed``, ``failed`` and ``cancelled`` are over."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 OPEN: tuple[Status, ...] = ("waiting", "starting", "running", "interrupted", "parked")
 """What is not over yet."""
+
+ENDS: dict[str, Status] = {"completed": "completed", "failed": "failed", "cancelled": "cancelled"}
+"""What an item is once its run has ended."""
 
 Act = Literal["start", "resume", "retry", "rerun", "rollback"]
 """What is done with the run when its turn comes: it starts, goes on, or is opened again for a use case of
 ``app/runs``."""
 
 
-class Item(NamedTuple):
+class Item(Struct):
     """One run in the queue. ``number`` counts up in the order of asking; ``run`` is the id that the run has from the
     moment it is asked for, also before it is in the journal. ``plan`` is the absolute path, ``digest`` the SHA-256 of
     the text that was asked for. ``by`` asked, ``source`` says through what (``api``, ``page``, ``cli``,
@@ -61,7 +65,7 @@ class Pause(NamedTuple):
     reason: str = ""
 
 
-class Overview(NamedTuple):
+class Overview(Struct):
     """A queue at one moment. ``counts`` has the number of items of each status that there are; ``worker`` names the
     process that works it off, empty where none does. ``limits`` are those that hold."""
 
@@ -83,7 +87,7 @@ class Limits(NamedTuple):
     queued: bool = True
 
 
-def held_up(overview: Overview) -> str:
+def waiting_reason(overview: Overview) -> str:
     """What keeps the next run of a queue waiting, in words; empty where its turn comes at once."""
     if overview.pause is not None:
         why = f": {overview.pause.reason}" if overview.pause.reason else ""

@@ -1,12 +1,14 @@
-"""The process that works off a queue: one at a time has the lease, and one is started in the background for runs that
-outlive the command which asked for them."""
+"""The process that works off a queue: one at a time has the lease, one is started in the background for runs that
+outlive the command which asked for them, and a worker of this process is told at once that its queue has changed."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 import time
+from weakref import WeakSet
 
 from planrunner.caller import NO_PROFILE, workspace
 from planrunner.errors import StorageFailed
@@ -56,3 +58,35 @@ def start_worker(root: str, state: str) -> int:
             raise StorageFailed(f"process {process.pid}, the worker, has not begun for {_PATIENCE:.0f} seconds")
         time.sleep(0.02)
     return process.pid
+
+
+class WakeSignal:
+    """What a worker waits for. Bells of a state directory ring together."""
+
+    __slots__ = ("__weakref__", "_event")
+
+    def __init__(self, state: str) -> None:
+        self._event = threading.Event()
+        with _LOCK:
+            _BELLS.setdefault(state, WeakSet()).add(self)
+
+    def ring(self) -> None:
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it rings, for so long at most; whether it rang."""
+        rang = self._event.wait(seconds)
+        self._event.clear()
+        return rang
+
+
+def ring(state: str) -> None:
+    """Ring the bells of a state directory in this process."""
+    with _LOCK:
+        bells = list(_BELLS.get(state, ()))
+    for bell in bells:
+        bell.ring()
+
+
+_LOCK = threading.Lock()
+_BELLS: dict[str, WeakSet[WakeSignal]] = {}

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
-from planrunner.app.queue.items import Status
+from planrunner.app.queue.items import ENDS, Status
 from planrunner.app.queue.store import Store
 from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.execute import RunResult
@@ -18,6 +18,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.machine.decide import next_time
 from planrunner.machine.state import State
 from planrunner.machine.stops import FINAL_STOPS
+from planrunner.records import Struct
 
 _AGAIN = 60.0
 """Seconds after which a run that could not be read is looked at again."""
@@ -32,7 +33,7 @@ class Place(NamedTuple):
     wakes: float | None
 
 
-class Note(NamedTuple):
+class Note(Struct):
     """What is to be written of an item."""
 
     run: str
@@ -149,8 +150,7 @@ class Parked:
         if not row.status:
             return None
         self._places.pop(row.run, None)
-        status: Status = "done" if row.status == "completed" else "cancelled" if row.status == "cancelled" else "failed"
-        return Note(row.run, status, {"ended": row.ended, "reason": "", "carried": 1})
+        return Note(row.run, ENDS[row.status], {"ended": row.ended, "reason": "", "carried": 1})
 
     def _waits(self, run: str, seen: int, at: float | None, reason: str, code: int) -> Note:
         self._places[run] = Place(seen, at)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.queue.database import Database
-from planrunner.app.queue.items import OPEN, Act, Item, Pause, Status
+from planrunner.app.queue.items import ENDS, OPEN, Act, Item, Pause, Status
 from planrunner.caller import Principal, Workspace
 from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.frozen import EMPTY
 from planrunner.journal.chain import known_chain
 from planrunner.journal.records import only_match
 from planrunner.jsontext import read_json, write_json
+from planrunner.records import Struct
 
 Json = Any
 
@@ -31,9 +32,6 @@ _ITEMS = (
 _TURN = "ahead DESC, priority DESC, number"
 _PLACES = "SELECT run FROM items WHERE status = 'waiting' ORDER BY"
 _NOTE = "UPDATE items SET"
-_OVER: tuple[Status, ...] = ("done", "failed", "cancelled")
-
-
 _BEHIND = "~"
 """Comes after every digest."""
 
@@ -44,7 +42,7 @@ def _key(key: str, asked: str) -> str | None:
     return f"{key}\n{asked}" if key and asked else key or None
 
 
-class Wish(NamedTuple):
+class Wish(Struct):
     """What is asked for. ``request`` are the fields of an ``ExecRequest`` that JSON can hold; ``text`` is the plan as
     it was read then. ``key`` makes it once; empty for none. ``asked`` is the digest of what was asked for with it."""
 
@@ -64,7 +62,7 @@ class Wish(NamedTuple):
     seen: int = 0
 
 
-class Task(NamedTuple):
+class Task(Struct):
     """An item with all that is needed to act on it. ``had_turn`` is whether it was taken before, ``is_carried`` whether
     its act is known to have happened, ``ours`` whether its seal is the user's own."""
 
@@ -145,12 +143,12 @@ class Store(Database):
     def page(self, statuses: Sequence[Status], limit: int, after: int) -> list[Item]:
         """Items as lists show them: what goes on, what waits in its order, what is parked, what is over with the last
         one first."""
-        wanted = tuple(statuses) or (*OPEN, *_OVER)
+        wanted = tuple(statuses) or (*OPEN, *ENDS.values())
         marks = ", ".join("?" * len(wanted))
         query = (
             f"{_ITEMS} WHERE status IN ({marks}) ORDER BY CASE status WHEN 'running' THEN 0"
             " WHEN 'waiting' THEN 1 WHEN 'parked' THEN 2 ELSE 3 END,"
-            " CASE WHEN status IN ('done', 'failed', 'cancelled') THEN -coalesce(ended, 0) ELSE 0 END,"
+            " CASE WHEN status IN ('completed', 'failed', 'cancelled') THEN -coalesce(ended, 0) ELSE 0 END,"
             f" {_TURN} LIMIT ? OFFSET ?"
         )
         return [self._task(row).item for row in self.ask(query, *wanted, limit, after)]
@@ -261,7 +259,7 @@ def _full(waiting: int) -> UsageError:
     )
 
 
-_OPEN_RUNS = "SELECT run, plan FROM items WHERE status NOT IN ('done', 'failed', 'cancelled') ORDER BY number DESC"
+_OPEN_RUNS = "SELECT run, plan FROM items WHERE status NOT IN ('completed', 'failed', 'cancelled') ORDER BY number DESC"
 
 
 def plan_name(path: str) -> str:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.app.history.show import Look, journal_entries, look
-from planrunner.app.queue.items import OPEN, Item, item_object
-from planrunner.app.queue.store import Store, plan_name
+from planrunner.app.queue.items import OPEN
 from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.workspace import find_state
+from planrunner.later import Later
 from planrunner.machine.events import Entry
-from planrunner.views.documents import document
+
+if TYPE_CHECKING:
+    from planrunner.app.queue.items import Item, item_object
+    from planrunner.app.queue.store import Store, plan_name
+    from planrunner.views.documents import document
+else:
+    item_object = Later("planrunner.app.queue.items:item_object")
+    Store = Later("planrunner.app.queue.store:Store")
+    plan_name = Later("planrunner.app.queue.store:plan_name")
+    document = Later("planrunner.views.documents:document")
+
 
 Json = Any
 

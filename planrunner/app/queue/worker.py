@@ -7,12 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.queue.acting import act_for, last_entry
-from planrunner.app.queue.bell import Bell
-from planrunner.app.queue.items import Limits, Status
-from planrunner.app.queue.lease import worker_lease
+from planrunner.app.queue.items import ENDS, Limits, Status
+from planrunner.app.queue.lease import WakeSignal, worker_lease
 from planrunner.app.queue.limits import CurrentLimits, allowance
 from planrunner.app.queue.parked import Parked
 from planrunner.app.queue.store import Store, Task
@@ -24,6 +23,7 @@ from planrunner.journal.process_leases import ProcessLease
 from planrunner.machine.decide import next_time
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.records import Struct
 
 Json = Any
 
@@ -44,7 +44,7 @@ _CLOCK = "planrunner.app.triggers.clock"
 _FAULT = "a fault of planrunner keeps the queue from being worked off"
 
 
-class Ended(NamedTuple):
+class Ended(Struct):
     """A run that its thread has let go of, with what it came to."""
 
     task: Task
@@ -52,7 +52,7 @@ class Ended(NamedTuple):
     error: BaseException | None
 
 
-class Change(NamedTuple):
+class Change(Struct):
     """That an item stands otherwise than before."""
 
     run: str
@@ -102,7 +102,7 @@ class Worker:
         self._told = told or _silent
         self._root = root
         self._state = state
-        self._bell = Bell(state)
+        self._bell = WakeSignal(state)
         self._lease: ProcessLease | None = None
         self._closed = threading.Event()
         self._problem = ""
@@ -186,7 +186,7 @@ class Turns:
     """What a worker does while it has the lease: turn after turn it notes which runs are over, wakes those that may go
     on, and takes as many as there are slots."""
 
-    def __init__(self, root: str, store: Store, bell: Bell, told: Told) -> None:
+    def __init__(self, root: str, store: Store, bell: WakeSignal, told: Told) -> None:
         self.store = store
         self._told = told
         self.problem = ""
@@ -281,9 +281,13 @@ class Turns:
         if self._stopping and result.exit_code == TERMINATED:
             return  # it still is on the list of this worker, and the next one continues it
         if result.state.ended_at is not None:
-            status = _OVER[result.status]
             self.store.note(
-                run, status, ended=time.time(), reason=result.state.reason, code=result.exit_code, carried=1
+                run,
+                ENDS[result.status],
+                ended=time.time(),
+                reason=result.state.reason,
+                code=result.exit_code,
+                carried=1,
             )
             return
         self._parked.park(self.store, run, result)
@@ -380,6 +384,3 @@ def _silent(change: Change) -> None:
 def _seen_at_the_door() -> tuple[int, ...]:
     """Who asked for what stands in the queue was looked at when it was put there."""
     return ()
-
-
-_OVER: dict[str, Status] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}

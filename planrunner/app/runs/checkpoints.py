@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.state import plan_after, stored_state, told_whose
 from planrunner.app.people.persons import require_person
@@ -29,12 +29,13 @@ from planrunner.machine.state import State
 from planrunner.machine.verdicts import unmet
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
+from planrunner.records import Struct
 from planrunner.views.documents import document
 
 Json = Any
 
 
-class Checkpoint(NamedTuple):
+class Checkpoint(Struct):
     """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
     since 1970), or a round of it (``task#round``). ``name`` is ``cp-TASK-TIME`` with the time in UTC. ``files`` tells
     what was kept of the working directory, None where nothing was asked for; ``taken`` is the entry that says so. Where
@@ -55,7 +56,7 @@ def checkpoints_document(run_id: str, places: Sequence[Checkpoint]) -> dict[str,
     return document(run_id=run_id, checkpoints=rows)
 
 
-class ForkRequest(NamedTuple):
+class ForkRequest(Struct):
     """From where a run is to go on as another one: ``checkpoint`` (a name, the beginning of one, or a task) or ``at``
     (the seq of an entry); neither is the last checkpoint. ``params`` replace those of the run."""
 
@@ -66,7 +67,7 @@ class ForkRequest(NamedTuple):
     state: str | None = None
 
 
-class Forked(NamedTuple):
+class Forked(Struct):
     """The new run, and the entry of ``parent`` after which it goes on; ``checkpoint`` is empty where there is none.
     ``files`` is how many files, links and folders are not as they were then; 0 if they were not kept."""
 

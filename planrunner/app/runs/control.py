@@ -6,27 +6,31 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.app.people.persons import PERSON_ONLY, require_person
 from planrunner.app.runs.setup import keep_profile
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
-from planrunner.engine.loop import answer
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import START_ONE, Denied, Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Answer, Lease, Request
 from planrunner.journal.stores import journal_file, open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.later import Later
 from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.machine.statuses import ended
+from planrunner.records import Struct
+from planrunner.statuses import ended
 from planrunner.views.documents import document
 
 if TYPE_CHECKING:
     from planrunner.journal.ports import JournalPort
+
+
+_reply_to = Later("planrunner.engine.answers:answer")
 
 
 def answer_waiting(journal: JournalPort, handle: Lease, state: State, now: float) -> None:
@@ -43,7 +47,7 @@ def answer_waiting(journal: JournalPort, handle: Lease, state: State, now: float
     answers: list[tuple[int, Answer]] = []
     place = Place(str(state.environment.get("directory") or workspace().root), "")
     for request in waiting:
-        found = answer(state, request, place, now)
+        found = _reply_to(state, request, place, now)
         for event in found.events:
             evolve(state, event, now)
             entries.append(Entry(handle.last_seq + len(entries) + 1, now, event))
@@ -60,7 +64,7 @@ SILENCE = 2.0
 _PAUSE = 0.02
 
 
-class Steered(NamedTuple):
+class Steered(Struct):
     """What became of a request. ``held`` is whether a process acts on the run now, ``ended`` its status where it has
     ended (else empty); ``notices`` tell of what else was asked of it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from planrunner.errors import UsageError
 
 VARIABLE = "PLANRUNNER_DEPLOYMENT"
-_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
+_NAME = r"[a-z][a-z0-9_.-]{0,39}"
 _MOST, _LONGEST = 16, 300
 
 
@@ -19,7 +19,7 @@ def deployment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     facts: dict[str, str] = {}
     for part in environment.get(VARIABLE, "").split():
         name, sign, value = part.partition("=")
-        if not sign or not _NAME.fullmatch(name) or name in facts or not value or len(value) > _LONGEST:
+        if not sign or not re.fullmatch(_NAME, name) or name in facts or not value or len(value) > _LONGEST:
             raise UsageError(f"{VARIABLE} has `{part[:60]}`, expected `name=value` with a name of its own", _HINT)
         facts[name] = value
     if len(facts) > _MOST:

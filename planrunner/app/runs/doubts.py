@@ -5,21 +5,28 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from planrunner.app.plans.tasks import task_number
 from planrunner.errors import NextStep, UsageError
-from planrunner.machine.admission import wanted
-from planrunner.machine.compensation import is_undoable
+from planrunner.later import Later
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
-from planrunner.machine.gates import sentence
-from planrunner.machine.names import label, named, owners
-from planrunner.machine.rework import reset_event, retried
-from planrunner.machine.rollback import undoing
+from planrunner.machine.names import named, owners
 from planrunner.machine.state import State
-from planrunner.machine.statuses import said
-from planrunner.views.gates import waiting_doubts
-from planrunner.views.status import command_text
+from planrunner.statuses import status_verb
+
+if TYPE_CHECKING:
+    from planrunner.app.plans.tasks import task_number
+    from planrunner.machine.admission import wanted
+    from planrunner.machine.gates import sentence
+    from planrunner.machine.rework import reset_event, retried
+    from planrunner.machine.rollback import undoing
+else:
+    task_number = Later("planrunner.app.plans.tasks:task_number")
+    wanted = Later("planrunner.machine.admission:wanted")
+    sentence = Later("planrunner.machine.gates:sentence")
+    reset_event = Later("planrunner.machine.rework:reset_event")
+    retried = Later("planrunner.machine.rework:retried")
+    undoing = Later("planrunner.machine.rollback:undoing")
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
@@ -60,7 +67,7 @@ def _doubtful(state: State, wanted: str) -> list[int]:
     if number not in _doubts(state):
         result = [each for each in _doubts(state) if number in owners(state, each)]
         if not result:
-            status = said(state.tasks[number].status)
+            status = status_verb(state.tasks[number].status)
             raise UsageError(
                 f"nothing inside `{wanted}` is in doubt"
                 if number in state.containers
@@ -77,29 +84,6 @@ def _doubts(state: State) -> list[int]:
         number
         for number, task_state in enumerate(state.tasks)
         if task_state.status in ("in_doubt", "running") and number not in state.containers
-    ]
-
-
-class Doubt(NamedTuple):
-    """A task whose attempt was interrupted with an unknown result, for which a resume needs a decision: its path, what
-    it is called, what it calls, and whether it can be rolled back."""
-
-    task: str
-    name: str
-    command: str
-    undoable: bool
-
-
-def open_doubts(state: State) -> list[Doubt]:
-    """The doubts of a run that a resume does not settle by itself."""
-    return [
-        Doubt(
-            state.specs[number].id,
-            label(state, number),
-            command_text(state.specs[number]),
-            is_undoable(state, number),
-        )
-        for number in waiting_doubts(state)
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -10,15 +9,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner import __version__, errors
 from planrunner.ancestry import mark_for_good
-from planrunner.app.people.persons import require_person
-from planrunner.app.plans.tasks import gates_left_out, select
 from planrunner.app.runs.deployment import deployment
-from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.occupancy import refuse_restoring
 from planrunner.app.runs.preflight import Needs, require_ready
 from planrunner.app.runs.secrets import require_none_in, vault_of
@@ -35,42 +30,70 @@ from planrunner.app.runs.setup import (
     run_settings,
 )
 from planrunner.caller import principal, workspace
-from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.effects import Effects
 from planrunner.engine.executors import LiveSettings
 from planrunner.engine.live import LiveEffects
-from planrunner.engine.loop import Driver, Inbox, Onlooker
+from planrunner.engine.loop import Driver, Inbox, Observer
 from planrunner.engine.poller import Clock, StopSwitch, boot
-from planrunner.engine.secrets import Vault
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
-from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Lease, NewRun, StoredPlan, new_run_id
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import EDITION, Entry, Event, RunStarted
+from planrunner.later import Later
+from planrunner.machine.events import Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.identities import SpanIdentity, read_traceparent, run_identity
 from planrunner.machine.state import State
 from planrunner.plan.agents import PLANNING
-from planrunner.plan.model import Plan
-from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
-from planrunner.process import is_own_process
+from planrunner.process import collect_rarely, is_own_process
+from planrunner.records import Struct
 from planrunner.safety.trust import why_outside
-from planrunner.source import Source, notation_of
+from planrunner.source import notation_of
+from planrunner.views.status import exit_code
 
 if TYPE_CHECKING:
-    from planrunner.app.people.admission import Ask
+    from planrunner.app.people.admission import AdmissionRequest, Ask, admit
+    from planrunner.app.people.persons import require_person
+    from planrunner.app.plans.preview import hold_to
+    from planrunner.app.plans.tasks import gates_left_out, select
+    from planrunner.app.proof.lives import assumed
+    from planrunner.app.runs.doubts import left_alone
     from planrunner.capabilities.contract import Planning
-    from planrunner.engine.loop import Onlooker
+    from planrunner.engine.background import users_of
+    from planrunner.engine.identities import SpanIdentity, read_traceparent, run_identity
+    from planrunner.engine.planning import Planner
+    from planrunner.engine.secrets import Vault
+    from planrunner.journal.memory import MemoryJournal
     from planrunner.journal.ports import JournalPort
-    from planrunner.machine.events import Entry
+    from planrunner.plan.model import Plan
+    from planrunner.plan.params import bind_params
+    from planrunner.source import Source
+else:
+    AdmissionRequest = Later("planrunner.app.people.admission:AdmissionRequest")
+    admit = Later("planrunner.app.people.admission:admit")
+    require_person = Later("planrunner.app.people.persons:require_person")
+    hold_to = Later("planrunner.app.plans.preview:hold_to")
+    gates_left_out = Later("planrunner.app.plans.tasks:gates_left_out")
+    select = Later("planrunner.app.plans.tasks:select")
+    assumed = Later("planrunner.app.proof.lives:assumed")
+    left_alone = Later("planrunner.app.runs.doubts:left_alone")
+    users_of = Later("planrunner.engine.background:users_of")
+    read_traceparent = Later("planrunner.engine.identities:read_traceparent")
+    run_identity = Later("planrunner.engine.identities:run_identity")
+    Planner = Later("planrunner.engine.planning:Planner")
+    MemoryJournal = Later("planrunner.journal.memory:MemoryJournal")
+    bind_params = Later("planrunner.plan.params:bind_params")
+
 
 Json = Any
 
 
-class ExecRequest(NamedTuple):
+_Group = Later("planrunner.app.runs.groups:Group")
+_in_turn_of = Later("planrunner.app.runs.groups:in_turn")
+
+
+class ExecRequest(Struct):
     """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory;
     ``trust`` the digest of a trusted plan from outside the project, ``beyond`` places there to act in,
     ``ask`` asks about both (None: it is not asked). With ``vouched`` the caller made the plan, wherever it lies."""
@@ -108,7 +131,7 @@ class ExecRequest(NamedTuple):
     """Whether the one who asks may decide gates: only they leave one out that a task of ``only`` waits for."""
 
 
-class RunResult(NamedTuple):
+class RunResult(Struct):
     """How a run stands when its runner lets go of it."""
 
     run_id: str
@@ -199,8 +222,7 @@ def in_turn(site: Site, group: str, overlap: str, run: str, act: Callable[[Site]
     """Do ``act`` while it is the turn of a run in its group, if it has one. As ``groups.in_turn``."""
     if not group:
         return act(site)
-    groups = import_module("planrunner.app.runs.groups")  # by name: most runs are in none
-    result: RunResult = groups.in_turn(site, groups.Group(group, overlap), run, act)
+    result: RunResult = _in_turn_of(site, _Group(group, overlap), run, act)
     return result
 
 
@@ -221,13 +243,11 @@ def admitted_plan(request: ExecRequest, journal: JournalPort, registry: Registry
 
 
 def _admitted(request: ExecRequest, registry: Registry, ready: ReadyPlan | None) -> tuple[ReadyPlan, dict[str, Json]]:
-    from planrunner.app.people.admission import AdmissionRequest, admit
-
     admission = AdmissionRequest(request.plan, request.params, request.trust, request.beyond, request.ask)
     return admit(admission, registry, ready)
 
 
-class Site(NamedTuple):
+class Site(Struct):
     """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
     person has taken the sandbox away. ``switch`` stops the run from another thread."""
 
@@ -248,7 +268,7 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
-class Promised(NamedTuple):
+class Promised(Struct):
     """A run that could start: its plan, the text of that with its SHA-256, and the request with what a person has
     allowed, so that it is not asked for a second time."""
 
@@ -272,7 +292,7 @@ def promise(request: ExecRequest) -> Promised:
     return Promised(ready.plan, text, sha256(text).hexdigest(), request._replace(ask=None))
 
 
-class _Prospect(NamedTuple):
+class _Prospect(Struct):
     """A run that may begin: its state with the first entry folded, and the text that it is pinned to; ``imagined`` are
     the effects of a dry run."""
 
@@ -285,9 +305,10 @@ class _Prospect(NamedTuple):
 
 
 def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, Json]) -> RunResult:
-    state, first, stored, clock, vault, imagined = _prospect(request, site, ready, noted)
+    begun = _prospect(request, site, ready, noted)
+    state, first = begun.state, begun.first
     run_id, plan = state.run_id, state.plan
-    handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, first.at, stored), [first])
+    handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, first.at, begun.stored), [first])
     with Held(site, state, handle) as held:
         if site.named is not None:
             site.named(run_id)
@@ -295,7 +316,7 @@ def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, 
         site.watch.event(first)
         if (observers := site.registry.observer()) is not None:
             observers(run_id, first)
-        effects = imagined or live(site, state, clock, handle.epoch, vault)
+        effects = begun.imagined or live(site, state, begun.clock, handle.epoch, begun.vault)
         return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=ready.notices)
 
 
@@ -314,8 +335,6 @@ def _prospect(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[st
     if plan.due is not None or any(task.due is not None for task in plan.tasks):
         require_time(plan, ready.text, request.plan, now)
     if request.dry_run:
-        from planrunner.app.proof.lives import assumed
-
         plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
     run_id = request.run_id or new_run_id(now, os.urandom(8))
@@ -341,7 +360,6 @@ def _prospect(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[st
         environment=environment,
         boot=here,
         attended=is_attended(site.watch),
-        edition=EDITION,
     )
     state = State(plan, run_id)
     evolve(state, started, now)
@@ -412,8 +430,6 @@ def _asked(request: ExecRequest, ready: ReadyPlan) -> tuple[dict[str, Json], tup
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     if request.preview is not None:
-        from planrunner.app.plans.preview import hold_to
-
         hold_to(request.preview, ready, params, request.max_parallel, selected)
     return params, selected
 
@@ -482,16 +498,14 @@ class Held:
         state, site = self._state, self._site
         place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
         observers = site.registry.observer()
-        onlooker: Onlooker = site.watch
+        onlooker: Observer = site.watch
         if observers is not None:
             onlooker = Observed(site.watch, state.run_id, observers)
         append = partial(site.journal.append, self._handle)
         driver = Driver(state, append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         if is_own_process():
-            gc.freeze()  # the plan and the modules stay: no collection has to look at them again
-            gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
-            gc.enable()
+            collect_rarely()
         ours = True
         try:
             driver.record(*first)
@@ -555,8 +569,6 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
 def planner(site: Site, state: State) -> Callable[[], Planning]:
     """For what writes plans: the language as the project may use it, and the run as it stands."""
     text, path = site.journal.plan(text_key(state)).text, str(state.environment.get("plan", ""))
-    from planrunner.engine.planning import Planner
-
     return partial(Planner, site.registry, directory_of(state), text, path, state)
 
 
@@ -567,46 +579,12 @@ def looked_up(state: State, directory: str) -> Vault | None:
     return vault_of(state, directory)
 
 
-_REST_CODES = {
-    "interrupted": errors.INTERRUPTED,
-    "terminated": errors.TERMINATED,
-    "hangup": errors.HUNG_UP,
-    "quit": errors.QUIT,
-    "storage": errors.STORAGE,
-}
-
-
-def exit_code(state: State) -> int:
-    """The exit code of the contract for a run as its runner leaves it."""
-    if state.status == "completed":
-        return errors.OK
-    if state.status == "blocked":
-        return errors.WAITING
-    if state.status == "paused":
-        return _REST_CODES.get(state.reason, errors.WAITING)
-    if state.reason in ("budget", "deadline"):
-        return errors.BUDGET
-    if not state.failures:
-        return errors.FAILED
-    number = state.failures[0]
-    failed = state.tasks[number]
-    if failed.failure in ("rejected", "expired"):
-        return errors.REJECTED
-    if failed.failure == "budget":
-        return errors.BUDGET
-    if failed.reason == "backup" and state.compensation_log is not None:
-        rule = state.compensation_log.problems.get(number, ("", "", ""))[2]
-    else:
-        rule = "" if failed.outcome is None else failed.outcome.rule
-    return errors.DENIED if rule else errors.FAILED
-
-
 class Observed:
     """The watch, and the plugins that observe; they are told last and cannot change anything."""
 
     __slots__ = ("_observe", "_run_id", "_watch")
 
-    def __init__(self, watch: Onlooker, run_id: str, observe: Callable[[str, Entry], None]) -> None:
+    def __init__(self, watch: Observer, run_id: str, observe: Callable[[str, Entry], None]) -> None:
         self._watch = watch
         self._run_id = run_id
         self._observe = observe

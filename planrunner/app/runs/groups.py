@@ -9,18 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from hashlib import sha256
-from typing import NamedTuple
 
 from planrunner.app.runs.control import steer
 from planrunner.app.runs.execute import RunResult, Site, warn
 from planrunner.errors import Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.process_leases import ProcessLease, process_with, word_of
+from planrunner.records import Struct
 
 LOOK = 0.1
 """Seconds between two looks at whether the turn is free."""
 
 
-class Group(NamedTuple):
+class Group(Struct):
     """A group by its name; ``overlap`` says what happens while another run of it goes on, in the words of triggers:
     ``queue`` waits for it, ``skip`` refuses, ``cancel`` cancels it first."""
 

@@ -54,11 +54,11 @@ def directory_of(entries: Iterable[Entry]) -> str:
 
 def refuse_runs(journal: JournalPort, directory: str) -> None:
     """Raises RunHeld where a run that a process holds works in ``directory``, in one inside it or around it."""
-    for run, holder, _ in journal.holders():
-        there = directory_of(journal.entries(run))
+    for lease in journal.holders():
+        there = directory_of(journal.entries(lease.run))
         if there and _meet(there, directory):
-            message = f"run `{run}` works in `{there}`, held by {holder}: no files are put back meanwhile"
-            raise RunHeld(message, leases.way_out(holder, run))
+            message = f"run `{lease.run}` works in `{there}`, held by {lease.process}: no files are put back meanwhile"
+            raise RunHeld(message, leases.way_out(lease.process, lease.run))
 
 
 def refuse_restoring(state_dir: str, run: str, directory: str) -> None:

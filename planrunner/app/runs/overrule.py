@@ -4,19 +4,20 @@ no longer wait for one. It takes the right to decide them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from planrunner.app.people.gates import may_not_decide
+from planrunner.app.people.gates import reason_not_allowed
 from planrunner.errors import Denied, Hint, NextStep
 from planrunner.machine.approvals import approvers, reason
 from planrunner.machine.events import GateReopened, TasksReset
 from planrunner.machine.gates import asks_people
 from planrunner.machine.names import written_of
-from planrunner.machine.state import GateState, State
+from planrunner.machine.questions import Question
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.identity import digest, plain_task
 from planrunner.plan.model import Gate, Plan, Task
 from planrunner.plan.tasks import inside, written_tasks
+from planrunner.records import Struct
 from planrunner.views.revision import Revision
 
 _DECIDED = ("approved", "rejected", "expired")
@@ -35,7 +36,7 @@ def asks_again(
     return tuple(found.items())
 
 
-class Guard(NamedTuple):
+class Guard(Struct):
     """A gate of people as the plan writes it: the ``task`` that is one, or that a ``label`` puts one before; those
     whose tasks it ``releases``, by their paths in the plan."""
 
@@ -143,7 +144,7 @@ def require_decider(made: Revision, before: State, decides: bool) -> None:
     guards = _guards(before.plan) if made.overruled else {}
     for path, what in made.overruled:
         for guard in (guard for (each, _), guard in guards.items() if each == path):
-            asked = GateState(1, "gate", 0, {})
-            asked.roles, asked.people, asked.not_starter = guard.gate.roles, guard.gate.people, guard.gate.not_starter
-            if why := may_not_decide(before, path, asked):
+            starter = str(before.environment.get("user") or "")
+            asks = (guard.gate.roles, guard.gate.people, guard.gate.not_starter, starter)
+            if why := reason_not_allowed(Question("gate", path, "", -1, None, *asks), before):
                 raise Denied(f"the revision overrules the gate `{path}` ({what}): {why}", hint)

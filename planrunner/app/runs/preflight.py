@@ -5,32 +5,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.llm.usage import require_price
-from planrunner.capabilities.mcp.servers import listing
-from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
 from planrunner.engine.processes import SpawnFailed, search
 from planrunner.errors import Hint, Unready
+from planrunner.later import Later
 from planrunner.machine.graph import Shape
 from planrunner.plan.agents import REFLECTION
-from planrunner.plan.expressions.values import EvaluationError, TemplateError
-from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.rights import Level, restricts
 from planrunner.plan.tasks import declared_secrets, inner
-from planrunner.safety.credentials import lacking, read_credentials
+from planrunner.plan.templated import EvaluationError, TemplateError
+from planrunner.records import Struct
 from planrunner.safety.project import levels, read_data
-from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
     from planrunner.app.proof.envelope import KnownPlan
+    from planrunner.capabilities.http.guard import Guard
+    from planrunner.capabilities.llm.usage import require_price
+    from planrunner.capabilities.mcp.servers import listing
+    from planrunner.capabilities.preconditions import Ground, input_of, require
     from planrunner.engine.secrets import Vault
+    from planrunner.plan.model import Action, Plan, Task
+    from planrunner.plan.rights import Level, restricts
+    from planrunner.safety.credentials import lacking, read_credentials
+    from planrunner.safety.roster import named
+else:
+    KnownPlan = Later("planrunner.app.proof.envelope:KnownPlan")
+    Guard = Later("planrunner.capabilities.http.guard:Guard")
+    require_price = Later("planrunner.capabilities.llm.usage:require_price")
+    listing = Later("planrunner.capabilities.mcp.servers:listing")
+    Ground = Later("planrunner.capabilities.preconditions:Ground")
+    input_of = Later("planrunner.capabilities.preconditions:input_of")
+    require = Later("planrunner.capabilities.preconditions:require")
+    lacking = Later("planrunner.safety.credentials:lacking")
+    read_credentials = Later("planrunner.safety.credentials:read_credentials")
+    named = Later("planrunner.safety.roster:named")
+    Level = Later("planrunner.plan.rights:Level")
+    restricts = Later("planrunner.plan.rights:restricts")
 
 Json = Any
 
 
-class Missing(NamedTuple):
+class Missing(Struct):
     """One thing that is not there: what it is (secret, precondition, program or folder), for which tasks, and what to
     do about it. ``refuses``: no task that comes before could make it, so that the run does not start; ``allowed``: it
     could not either, but the plan says how to go on without."""
@@ -42,7 +58,7 @@ class Missing(NamedTuple):
     allowed: bool = False
 
 
-class Needs(NamedTuple):
+class Needs(Struct):
     """A plan that is about to act. ``capabilities`` gives the preconditions of those that have any, ``vault`` the
     secrets of the run where they were looked up already; ``open`` are the tasks at the top that may still run (None:
     all), ``policies`` whatever else than the plan says what a task is shut into."""
@@ -59,7 +75,7 @@ class Needs(NamedTuple):
     policies: Json = None
 
 
-class _Found(NamedTuple):
+class _Found(Struct):
     kind: str
     text: str
     lasting: bool = False
@@ -121,7 +137,7 @@ def line(found: Missing) -> str:
     return f"{', '.join(shown)}: {found.text}{'' if found.refuses else way}"
 
 
-class _Around(NamedTuple):
+class _Around(Struct):
     """Where a task stands: its plan, the levels of policy that hold for it, whether the plan is a linked one, whose
     parameters only the run has, and whether a budget limits the cost."""
 
@@ -132,7 +148,7 @@ class _Around(NamedTuple):
 
     def within(self, part: Plan | Task) -> _Around:
         """The same with what a plan or a task says of itself."""
-        rights = (*self.rights, Level(part.id, part.policy)) if restricts(part.policy) else self.rights
+        rights = (*self.rights, Level(part.id, part.policy)) if part.policy and restricts(part.policy) else self.rights
         return self._replace(rights=rights, limited=self.limited or isinstance(part.budgets.cost, (int, float)))
 
 
@@ -148,8 +164,6 @@ class _Look:
     @property
     def known(self) -> KnownPlan:
         if self._known_plan is None:
-            from planrunner.app.proof.envelope import KnownPlan
-
             needs = self._needs
             self._known_plan = KnownPlan(needs.plan, needs.params, needs.traits, needs.env)
         return self._known_plan
@@ -201,7 +215,7 @@ class _Look:
             try:
                 require((text,), {name: value}, ground)
             except Failure as unmet:
-                yield _Found("precondition", str(unmet), unmet.lasting if isinstance(unmet, Unmet) else True)
+                yield _Found("precondition", str(unmet), getattr(unmet, "lasting", True))
 
     def _started(self, each: Task | Action, task: Task, around: _Around) -> Iterator[_Found]:
         """The folder that a command works in, and its program where no shell looks for it."""
@@ -245,8 +259,6 @@ class _Look:
 
 def _reached(url: str, settings: Mapping[str, Json]) -> None:
     """Raises Failure for an address that is sure to be refused."""
-    from planrunner.capabilities.http.guard import Guard
-
     Guard(settings).foresee(url)
 
 

@@ -20,9 +20,9 @@ from planrunner.engine.poller import StopSwitch, TimeLine, boot
 from planrunner.errors import Denied, Hint, NextStep, PlanInvalid, RecordMismatch, RunHeld, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.autonomy import beyond, granted
+from planrunner.machine.agents import digest_of, proposed
 from planrunner.machine.events import Entry, RevisionDeclined, RunRevised
-from planrunner.machine.proposals import digest_of, proposed
+from planrunner.machine.rights import beyond, granted
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan

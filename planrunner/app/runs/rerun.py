@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
-from typing import NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.people.persons import require_person
@@ -24,9 +23,10 @@ from planrunner.machine.names import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.reuse import inside
 from planrunner.machine.rework import Reset, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
+from planrunner.records import Struct
 
 
-class RerunRequest(NamedTuple):
+class RerunRequest(Struct):
     """``tasks`` are ids or paths. ``retry`` re-runs the failed ones among them (none named: all failed tasks);
     otherwise the tasks themselves re-run, and what comes after them: all of it with ``downstream``, with
     ``keep_unchanged`` only tasks whose call has changed, else those that may not keep their result.
@@ -44,7 +44,7 @@ class RerunRequest(NamedTuple):
     """A person accepts that only the current policy applies."""
 
 
-class Stale(NamedTuple):
+class Stale(Struct):
     """The tasks that re-run in any case, those that re-run if their inputs have changed, and how many completed tasks,
     containers aside, keep their results.
 

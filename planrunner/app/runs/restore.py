@@ -23,6 +23,7 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, CheckpointTaken, Entry, TaskSettled
 from planrunner.plan.model import Plan
 from planrunner.plan.names import is_listed
+from planrunner.records import Struct
 from planrunner.safety.project import FILE
 
 Json = Any
@@ -48,7 +49,7 @@ class Step(NamedTuple):
         return self.how in ("missing", "differs", "kind", "mode")
 
 
-class Rewind(NamedTuple):
+class Rewind(Struct):
     """What makes ``directory`` what it was: ``steps`` in the order of paths, ``seqs`` the entries that tell of the
     checkpoints it comes from."""
 
@@ -152,7 +153,7 @@ def _compared(store: ArtifactStore, tree: Beneath, path: str, state: FileState) 
     return Step(path, how, state) if how else None
 
 
-class Done(NamedTuple):
+class Done(Struct):
     """What became of one step: ``before`` is the artifact that holds the content before, ``problem`` why it could not
     be done."""
 
@@ -161,7 +162,7 @@ class Done(NamedTuple):
     problem: str = ""
 
 
-class CarriedOut(NamedTuple):
+class CarriedOut(Struct):
     """What became of every step. ``kept`` is the file that lists what was there before, each path with the file of its
     content; empty where there was nothing to lose."""
 
@@ -268,7 +269,7 @@ def _umask() -> int:
         return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o022)
 
 
-class Restored(NamedTuple):
+class Restored(Struct):
     """One artifact of a checkpoint: where its file belongs (``path`` as people see it, ``target`` in full) and its
     digest. ``how`` is ``missing``, ``differs`` (both are to be written), ``same``, or why it is left out. ``seq`` is
     the entry that tells of it."""

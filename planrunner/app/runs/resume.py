@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__
 from planrunner.app.history.state import begun
-from planrunner.app.people.admission import check_again
-from planrunner.app.people.persons import require_person
-from planrunner.app.runs.control import answer_waiting
-from planrunner.app.runs.doubts import answers, left_alone, with_more
 from planrunner.app.runs.execute import (
     SCHEMA,
     Held,
@@ -35,27 +31,46 @@ from planrunner.capabilities.builtin import TARGETS
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.engine.orphans import reap_run
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
-from planrunner.engine.replay import replay
-from planrunner.engine.secrets import Vault
 from planrunner.errors import Hint, NextStep, PlanInvalid, StorageFailed, UsageError
 from planrunner.journal.workspace import find_state, program
-from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, RunStarted, TasksReset
+from planrunner.later import Later
+from planrunner.machine.events import Event, PolicyChanged, RunReopened, RunResumed, RunStarted, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, ended
+from planrunner.machine.statuses import SETTLED
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.model import Task
 from planrunner.plan.rights import AS_BEFORE
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
+from planrunner.safety.content import Settings
 from planrunner.safety.digests import digests
 from planrunner.safety.project import policy_records, read_settings
-from planrunner.safety.settings import Settings
 from planrunner.source import Source, Span
+from planrunner.statuses import ended
+
+if TYPE_CHECKING:
+    from planrunner.app.people.admission import check_again
+    from planrunner.app.people.persons import require_person
+    from planrunner.app.runs.control import answer_waiting
+    from planrunner.app.runs.doubts import answers, left_alone, with_more
+    from planrunner.engine.replay import replay
+    from planrunner.engine.secrets import Vault
+else:
+    check_again = Later("planrunner.app.people.admission:check_again")
+    require_person = Later("planrunner.app.people.persons:require_person")
+    answer_waiting = Later("planrunner.app.runs.control:answer_waiting")
+    answers = Later("planrunner.app.runs.doubts:answers")
+    left_alone = Later("planrunner.app.runs.doubts:left_alone")
+    with_more = Later("planrunner.app.runs.doubts:with_more")
+    Vault = Later("planrunner.engine.secrets:Vault")
+    replay = Later("planrunner.engine.replay:replay")
+
 
 Json = Any
 
 
-class Manner(NamedTuple):
+class Manner(Struct):
     """How a run continues: ``unattended`` never asks; ``accepts_policy`` applies only the current policy of the
     operator, where it differs from that of the start; ``unconfined`` runs without the sandbox, for this time only; a
     person has chosen both."""
@@ -180,7 +195,7 @@ def _check_version(site: Site, state: State) -> tuple[str, ...]:
     """A run that another version of planrunner began is decided again from its record; gives a warning where this
     version decides differently. Raises StorageFailed for a run that began by rules which this version does not know."""
     began = str(state.environment.get("planrunner", __version__))
-    if state.edition > EDITION or state.environment.get("schema", SCHEMA) > SCHEMA:
+    if state.environment.get("schema", SCHEMA) > SCHEMA:
         message = f"run {state.run_id} began with planrunner {began}, whose rules {__version__} does not know"
         raise StorageFailed(message, "upgrade planrunner to continue this run; nothing of it has changed")
     if began == __version__:

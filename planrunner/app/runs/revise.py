@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.history.state import Revisions, begun, stored_plan
 from planrunner.app.people.admission import Ask, require_trusted_links
@@ -51,13 +51,14 @@ from planrunner.plan.model import BEST, RANKED, Expression, Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
+from planrunner.records import Struct
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision
 
 Json = Any
 
 
-class ReviseRequest(NamedTuple):
+class ReviseRequest(Struct):
     """The run, the file of the mended ``plan``, values of parameters that are set with it, and the ``reason`` for the
     record. With ``keep_unchanged`` every result stands whose call stays the same. ``settle`` says what became of tasks
     in doubt, as ``resume`` takes it; ``trust`` and ``ask`` are as for ``exec``. ``text`` is a plan that a task of the
@@ -181,7 +182,7 @@ class _Recorded:
         return state
 
 
-class _Made(NamedTuple):
+class _Made(Struct):
     revision: Revision
     events: tuple[Event, ...]
     stored: StoredPlan
@@ -252,7 +253,7 @@ def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple
         asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
         return admitted_plan(asked, MemoryJournal(), registry)
     kept = {name: value for name, value in state.environment.items() if name in ("trust", "outside")}
-    ready = prepare_plan(request.plan, MemoryJournal(), registry, request.text)
+    ready = prepare_plan(request.plan, None, registry, request.text)
     require_trusted_links(request.plan, ready)
     return ready, {**kept, "proposed": True}
 

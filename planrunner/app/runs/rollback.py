@@ -16,17 +16,17 @@ from planrunner.errors import NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
-from planrunner.machine.compensation_log import UndoStep
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
 from planrunner.machine.names import owners
-from planrunner.machine.state import State
+from planrunner.machine.state import State, UndoStep
 from planrunner.plan.model import RollbackPolicy
+from planrunner.records import Struct
 from planrunner.views.documents import document
 
 Json = Any
 
 
-class RollbackRequest(NamedTuple):
+class RollbackRequest(Struct):
     """``to`` is the task after which everything is undone, itself kept; ``only`` are ids, paths or labels of tasks.
     ``strict`` None leaves it to the plan."""
 
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     what: str
 
 
-class Planned(NamedTuple):
+class Planned(Struct):
     """What a rollback would do, in its order, without what was refused before it did anything; ``bare`` are tasks that
     acted and do not say how they are undone."""
 

@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Literal
 
-from planrunner.capabilities.llm.models import USUAL_KEYS
-from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.stores import VARIABLE as JOURNAL
+from planrunner.later import Later, load
 from planrunner.machine.stops import FINAL_STOPS
-from planrunner.plan.rules.view import Project
 from planrunner.plan.tasks import every_secret
-from planrunner.redaction import SHORTEST
-from planrunner.safety.credentials import SECTION as CREDENTIALS
-from planrunner.safety.credentials import read_credentials
-from planrunner.safety.obligations import obligations
-from planrunner.safety.project import read_data, read_settings
-from planrunner.syntax.tree import to_json
+from planrunner.records import Struct, astuple
+from planrunner.safety.project import CREDENTIALS, read_data, read_settings
 
 if TYPE_CHECKING:
+    from urllib.parse import unquote, urlsplit
+
+    from planrunner.engine.secrets import Vault
     from planrunner.machine.state import State
+    from planrunner.plan.rules.view import Project
+    from planrunner.safety.credentials import read_credentials
+    from planrunner.safety.obligations import obligations
+    from planrunner.syntax.tree import to_json
+else:
+    unquote = Later("urllib.parse:unquote")
+    urlsplit = Later("urllib.parse:urlsplit")
+    Vault = Later("planrunner.engine.secrets:Vault")
+    read_credentials = Later("planrunner.safety.credentials:read_credentials")
+    obligations = Later("planrunner.safety.obligations:obligations")
+    to_json = Later("planrunner.syntax.tree:to_json")
 
 Json = Any
 
+_USUAL_KEYS = "planrunner.capabilities.llm.models:USUAL_KEYS"
+_SHORTEST = "planrunner.redaction:SHORTEST"
 _OWN = ("PLANRUNNER_MCP_TOKEN",)
 """Variables with secrets of planrunner itself."""
 
 
-class NamedVariable(NamedTuple):
+class NamedVariable(Struct):
     """A variable of the environment that a section of the settings names for a secret. ``holds`` is ``key`` where its
     value is the secret, ``address`` where that is an address with a password in it."""
 
@@ -90,7 +99,7 @@ def named_variables(settings: dict[str, Any]) -> Iterator[NamedVariable]:
     names = [*_OWN, _section(settings, "forge").get("token")]
     names += [each.get("password") for each in _section(settings, "git", "credentials").values()]
     if models := [each for each in _section(settings, "models").values() if isinstance(each, dict)]:
-        names += [each.get("key_env") or USUAL_KEYS.get(each.get("provider", "")) for each in models]
+        names += [each.get("key_env") or load(_USUAL_KEYS).get(each.get("provider", "")) for each in models]
     notices = [each for each in settings.get("notify") or () if isinstance(each, dict)]
     names += [_section(each, "webhook").get("secret_env") for each in notices]
     names += [each.get("apprise_env") for each in notices]
@@ -104,7 +113,7 @@ def named_variables(settings: dict[str, Any]) -> Iterator[NamedVariable]:
 
 def _values(named: Iterable[NamedVariable]) -> Iterator[tuple[str, str]]:
     """What these variables hold, as far as it can be told from other text."""
-    for name, holds in named:
+    for name, holds in map(astuple, named):
         if holds == "key":
             yield from _worth_it(name, os.environ.get(name, "").strip())
         else:
@@ -119,7 +128,7 @@ def _section(settings: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _worth_it(name: str, value: str) -> Iterator[tuple[str, str]]:
     """Shorter ones stand in any text by chance."""
-    if len(os.fsencode(value)) >= SHORTEST:
+    if len(os.fsencode(value)) >= load(_SHORTEST):
         yield name, value
 
 

@@ -4,13 +4,14 @@ opens no YAML, no grammar and no schema."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner import __version__, caller
-from planrunner.app.plans.deadlines import passed_deadlines
 from planrunner.app.plans.path import read_regular
 from planrunner.app.runs.secrets import hidden_variables, without_hidden
 from planrunner.engine.processes import GRACE
@@ -19,20 +20,15 @@ from planrunner.frozen import EMPTY
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json, write_json
-from planrunner.machine.budgets import ANY
+from planrunner.later import Later
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.plan import compiled
 from planrunner.plan.agents import Roster
-from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
-from planrunner.plan.files import decode
-from planrunner.plan.identity import digest, paths_read
-from planrunner.plan.model import Capability, Plan, Task
-from planrunner.plan.rights import Level, visible
+from planrunner.plan.model import ANY, Capability, Plan, Task
 from planrunner.plan.tasks import every
-from planrunner.plan.templates import is_template
+from planrunner.plan.templated import is_template
 from planrunner.plugins.registry import Registry
-from planrunner.safety.credentials import read_credentials
-from planrunner.safety.digests import digests
+from planrunner.records import Struct
 from planrunner.safety.project import (
     asks_inside,
     levels,
@@ -42,12 +38,45 @@ from planrunner.safety.project import (
     read_settings,
     records_of,
 )
-from planrunner.safety.roster import read_roster
 from planrunner.safety.trust import why_marked, why_outside
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
+    from planrunner.app.plans.deadlines import passed_deadlines
     from planrunner.journal.ports import JournalPort
+    from planrunner.plan.access import Ground, refused_tasks
+    from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+    from planrunner.plan.files import decode
+    from planrunner.plan.identity import digest, paths_read
+    from planrunner.plan.load import load
+    from planrunner.plan.policy_checks import refusal
+    from planrunner.plan.rights import Level, visible
+    from planrunner.plan.rules.view import Project, meets_foreign
+    from planrunner.plan.taint.findings import watched
+    from planrunner.safety.credentials import read_credentials
+    from planrunner.safety.digests import digests
+    from planrunner.safety.roster import read_roster
+else:
+    passed_deadlines = Later("planrunner.app.plans.deadlines:passed_deadlines")
+    Ground = Later("planrunner.plan.access:Ground")
+    refused_tasks = Later("planrunner.plan.access:refused_tasks")
+    parse_count = Later("planrunner.plan.expressions.quantities:parse_count")
+    parse_duration = Later("planrunner.plan.expressions.quantities:parse_duration")
+    parse_money = Later("planrunner.plan.expressions.quantities:parse_money")
+    decode = Later("planrunner.plan.files:decode")
+    digest = Later("planrunner.plan.identity:digest")
+    paths_read = Later("planrunner.plan.identity:paths_read")
+    load = Later("planrunner.plan.load:load")
+    refusal = Later("planrunner.plan.policy_checks:refusal")
+    Level = Later("planrunner.plan.rights:Level")
+    visible = Later("planrunner.plan.rights:visible")
+    meets_foreign = Later("planrunner.plan.rules.view:meets_foreign")
+    Project = Later("planrunner.plan.rules.view:Project")
+    watched = Later("planrunner.plan.taint.findings:watched")
+    read_credentials = Later("planrunner.safety.credentials:read_credentials")
+    digests = Later("planrunner.safety.digests:digests")
+    read_roster = Later("planrunner.safety.roster:read_roster")
+
 
 Json = Any
 
@@ -55,7 +84,7 @@ Json = Any
 FORMAT = "9"
 
 
-class ReadyPlan(NamedTuple):
+class ReadyPlan(Struct):
     """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
     ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
     ``leaves_directory`` says that a task names a place which may lie outside the working directory."""
@@ -73,8 +102,15 @@ class ReadyPlan(NamedTuple):
     """The preconditions of the capabilities that have any."""
 
 
-def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> ReadyPlan:
-    """Read, check and compile a plan file, or take what was compiled before. ``text`` is the plan where it has no file.
+_ready: OrderedDict[str, ReadyPlan] = OrderedDict()
+_turn = threading.Lock()
+KEPT = 2_000_000
+"""Characters of the plans that a process keeps compiled."""
+
+
+def prepare_plan(path: str, journal: JournalPort | None, registry: Registry, text: bytes | None = None) -> ReadyPlan:
+    """Read, check and compile a plan file, or take what was compiled before: kept by the journal, or without one by
+    this process. ``text`` is the plan where it has no file.
 
     Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
     """
@@ -87,8 +123,14 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
             data = read_regular(path).source.text.encode()
     held = _held(find_project(path))
     key = cache_key(path, data, registry, held)
+    folder = os.path.dirname(path)
+    if journal is None:
+        known = _ready.get(key)
+        if known is not None and _are_unchanged(folder, known.files):
+            return known
+        return _keep(key, _load(path, text, registry, held))
     kept = journal.compiled_get(key)
-    restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
+    restored = None if kept is None else _restore(kept, data, folder)
     if restored is not None:
         return restored
     ready = _load(path, text, registry, held)
@@ -99,7 +141,16 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
     return ready
 
 
-class Held(NamedTuple):
+def _keep(key: str, ready: ReadyPlan) -> ReadyPlan:
+    with _turn:
+        _ready[key] = ready
+        _ready.move_to_end(key)
+        while len(_ready) > 1 and sum(len(each.text) for each in _ready.values()) > KEPT:
+            _ready.popitem(last=False)
+    return ready
+
+
+class Held(Struct):
     """What of the settings of a project a plan is held to: the credentials, each with its variable, and the agents with
     their tools. None where the settings are not sound, which the use of them reports."""
 
@@ -142,7 +193,7 @@ def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     try:
         head, _, body = kept.partition(b"\n")
         digest, traits, env, notices, files, leaves_directory, needs = read_json(head.decode())
-        if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
+        if not _are_unchanged(folder, files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
@@ -151,21 +202,22 @@ def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     return ReadyPlan(plan, digest, text, body, traits, tuple(env), notices, tuple(files), leaves_directory, needs)
 
 
-def _unchanged(path: str, known: str) -> bool:
+def _are_unchanged(folder: str, files: Iterable[tuple[str, str]]) -> bool:
+    """Whether all files that a plan links to are what they were."""
     try:
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest() == known
+        for name, known in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                if sha256(file.read()).hexdigest() != known:
+                    return False
     except OSError:
         return False
+    return True
 
 
 def _load(path: str, text: bytes | None, registry: Registry, held: Held) -> ReadyPlan:
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
-    from planrunner.plan.load import load
-    from planrunner.plan.rules.view import Project
-
     loaded = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster, hidden=held.hidden))
     plan, findings, files = loaded.plan, loaded.findings, loaded.files
     if plan is None or any(finding.code == "PLAN801" for finding in findings):
@@ -225,12 +277,10 @@ _UNSAID: list[Json] = [[], False]
 
 def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
     """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
-    from planrunner.plan.rules.taint import meets_foreign
+    from planrunner.plan.rules.view import meets_foreign
 
     if not meets_foreign(plan, capabilities):
         return {}
-    from planrunner.plan.taint.findings import watched
-
     return watched(plan, capabilities)
 
 
@@ -372,9 +422,6 @@ def _refuse_denied(
 ) -> None:
     """Raise Denied, with every refusal, for a plan of which some task can never run under these levels; the rule is
     that of the first."""
-    from planrunner.plan.access import Ground, refused_tasks
-    from planrunner.plan.policy_checks import refusal
-
     refused = list(refused_tasks(ready.plan, levels, Ground(capabilities, directory)))
     if refused:
         listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused)
@@ -389,7 +436,7 @@ def require_time(plan: Plan, text: str, path: str, now: float) -> None:
         raise PlanInvalid(f"`{path}` cannot run", source, findings)
 
 
-class Edited(NamedTuple):
+class Edited(Struct):
     """The run, and the path of the plan file that differs now, as the caller would type it."""
 
     run_id: str

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.queue.items import Item
 from planrunner.app.triggers.firing import Params, fire
@@ -15,6 +15,7 @@ from planrunner.app.triggers.showing import find
 from planrunner.caller import Workspace
 from planrunner.errors import Denied, NotFound, Unready, UsageError
 from planrunner.jsontext import read_outside
+from planrunner.records import Struct
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.safety.signatures import is_signed
 from planrunner.safety.triggers import Trigger, Webhook
@@ -30,7 +31,7 @@ class BodyUnfit(UsageError):
     """The body of a signed request lacks what the trigger takes from it."""
 
 
-class Delivery(NamedTuple):
+class Delivery(Struct):
     """A request as it came: the names of ``headers`` are in lower case."""
 
     headers: Mapping[str, str]

@@ -7,18 +7,19 @@ That a run is queued once follows from the queue: the key of its item names the 
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.queue.items import Pause
 from planrunner.app.queue.store import Store
 from planrunner.jsontext import read_json, write_json
+from planrunner.records import Struct
 
 Json = Any
 
 _RECORDS = "SELECT name, definition, since, mark, paused, last FROM triggers"
 
 
-class Last(NamedTuple):
+class Last(Struct):
     """What came of the last time that a trigger fired: ``run`` was queued, or ``problem`` says why none was."""
 
     at: float
@@ -26,7 +27,7 @@ class Last(NamedTuple):
     problem: str = ""
 
 
-class Record(NamedTuple):
+class Record(Struct):
     """``definition`` tells whether the entry in the settings is still the one that ``since`` and ``mark`` belong to."""
 
     name: str

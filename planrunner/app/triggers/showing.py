@@ -55,7 +55,9 @@ def shown(state: str | None = None) -> list[Shown]:
         times, problem = _times(trigger)
         problem = problem or why_refused(trigger, root)
         runs = acting.get(name) or [""]
-        result.append(Shown(trigger, times, found and found.paused, found and found.last, runs[0], problem))
+        result.append(
+            Shown(trigger, times, found.paused if found else None, found.last if found else None, runs[0], problem)
+        )
     return result
 
 

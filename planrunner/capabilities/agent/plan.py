@@ -17,7 +17,7 @@ from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.diagnostics import Diagnostic
-from planrunner.machine.proposals import digest_of
+from planrunner.machine.agents import digest_of
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, write
 

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.files.listing import repository_around
 from planrunner.files.match import placed
-from planrunner.plan.policy_checks import Wanted, refusal
-from planrunner.plan.rights import Level, restricts
+from planrunner.plan.policy_checks import refusal
+from planrunner.plan.rights import Access, Level, restricts
 from planrunner.plan.rights import path as right_to
 
 BRANCHES = ".branches"
@@ -60,7 +60,7 @@ class Scope(NamedTuple):
             place = placed(root, directory, parts)
             right = right_to(self.levels, way, place)
             if right.verdict == "deny":
-                raise Failure(refusal(Wanted.file(way, place), right), rule=right.rule)
+                raise Failure(refusal(Access.file(way, place), right), rule=right.rule)
 
     def allows(self, way: Literal["read", "write"], path: str) -> bool:
         """Whether a path, from the directory of the call, may be read or written."""
@@ -117,4 +117,4 @@ def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "
 def _require(levels: Iterable[Level], way: Way, place: str) -> None:
     right = right_to(levels, way, place)
     if right.verdict == "deny":
-        raise Failure(refusal(Wanted.file(way, place), right), rule=right.rule)
+        raise Failure(refusal(Access.file(way, place), right), rule=right.rule)

@@ -135,7 +135,7 @@ def _holds_unknown(repository: Repository, folder: str, known: set[str]) -> bool
 
 
 def move_files(repository: Repository, copy: Copy, old: str, new: str) -> None:
-    """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises
+    """Change files and the copied index from one commit to another; unrelated local changes are kept. Raises
     Failure (dirty) before anything is touched where others are."""
     repository.git.run("update-index", "-q", "--refresh", index=copy.path, ok=(0, 1))
     try:

@@ -187,7 +187,7 @@ def switch(
 ) -> Switched:
     """Switch the working tree to another branch.
 
-    Local changes that are in no way stay. Where others are, or files that git does not know, it fails with the class
+    Unrelated local changes are kept. Where others are, or files that git does not know, it fails with the class
     `dirty` and touches nothing.
     """
     repository = open_repository(context)

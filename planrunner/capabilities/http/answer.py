@@ -181,7 +181,7 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, parsed: Parsed) 
     if problems := faults(ask.expected.schema, parsed.data):
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         why = ask.credentials.masked("; ".join(problems[:5]) + more)
-        raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
+        raise Failure(f"{ask.shown}: the response does not match `expect_schema`: {why}", "logic", answer.brief())
 
 
 def public_headers(response: httpx2.Response) -> dict[str, str]:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from planrunner.capabilities.contract import Failure
 from planrunner.jsontext import shown
-from planrunner.plan.policy_checks import Wanted, refusal
-from planrunner.plan.rights import Level, Right, entries, host, restricts
+from planrunner.plan.policy_checks import refusal
+from planrunner.plan.rights import Access, Decision, Level, entries, host, restricts
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -144,9 +144,9 @@ class Guard:
         for limits in self._levels:
             found = next((rule for rule in limits.deny if _listed((rule,), name, port, real, address)), None)
             if found is not None:
-                right = Right("deny", "policy.network.deny", str(found.network or found.host), limits.level)
+                right = Decision("deny", "policy.network.deny", str(found.network or found.host), limits.level)
             elif limits.allow is not None and not _listed(limits.allow, name, port, real, address):
-                right = Right("deny", "policy.network.allow", "", limits.level)
+                right = Decision("deny", "policy.network.allow", "", limits.level)
             else:
                 continue
             raise Failure(refusal(_wanted(name, port), right), rule=right.rule)
@@ -190,9 +190,9 @@ class _Limits(NamedTuple):
         return cls(level, None if allowed is None else rules[0], rules[1])
 
 
-def _wanted(name: str, port: int) -> Wanted:
+def _wanted(name: str, port: int) -> Access:
     entry = _entry(name, port)
-    return Wanted(f"the host {entry}", "network", entry)
+    return Access(f"the host {entry}", "network", entry)
 
 
 def _listed(rules: Sequence[Rule], name: str, port: int, real: Sequence[Address], address: Address) -> bool:

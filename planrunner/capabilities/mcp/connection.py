@@ -47,12 +47,12 @@ class Connection:
         self.server = start.server
         self.tools: list[Any] | None = None
         self._start = start
-        self._context = context._replace(cancelled=lambda: self._forced)
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._work: asyncio.Task[None] | None = None
         self._ready, self._ended = threading.Event(), threading.Event()
         self._has_begun = self._stop = self._forced = False
+        self._context = context._replace(cancelled=lambda: self._forced)
         self.is_ending = False
         """Whether it takes no more calls."""
         self._cause: BaseException | None = None

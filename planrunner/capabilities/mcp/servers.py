@@ -14,7 +14,7 @@ from planrunner.escapes import harmless
 from planrunner.frozen import EMPTY
 from planrunner.jsontext import stable_json
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rights import Level, Right, Use, capability
+from planrunner.plan.rights import CapabilityUse, Decision, Level, capability
 
 Json = Any
 
@@ -63,9 +63,9 @@ def servers(section: Mapping[str, Json]) -> list[str]:
     return sorted(name for name, given in section.items() if isinstance(given, dict) and "mcp" in given)
 
 
-def listing(rights: Iterable[Level], server: str) -> Right:
+def listing(rights: Iterable[Level], server: str) -> Decision:
     """Whether policies let the tools of a server be listed, and so be offered to a model."""
-    return capability(rights, Use("mcp.tools", {"server": server}, final=True))
+    return capability(rights, CapabilityUse("mcp.tools", {"server": server}, final=True))
 
 
 def unknown(name: str, known: list[str]) -> str:

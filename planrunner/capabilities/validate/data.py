@@ -41,7 +41,7 @@ def json_schema(
     if isinstance(schema, str):
         raise Failure("`schema` is the schema itself; a file is named by `schema_file`")
     if not files and data is None and "data" not in context.call.inputs:
-        raise Failure("give `data` or `files`: there is nothing to hold against the schema")
+        raise Failure("nothing to validate: set `data` or `files`")
     if files and data is not None:
         raise Failure("give one of `data` and `files`")
     if schema_file:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.jsontext import read_json, stable_json
 from planrunner.knowledge.memory.entries import (
@@ -26,6 +26,7 @@ from planrunner.knowledge.memory.entries import (
 from planrunner.knowledge.memory.places import ACTS_KEPT, Stopped, Turn, claim_file, never
 from planrunner.knowledge.ranking import terms
 from planrunner.knowledge.vectors import Matrix, Vector
+from planrunner.records import Struct
 
 _APPLICATION = 0x706C6D65
 _BUSY_SECONDS = 0.05
@@ -71,7 +72,7 @@ _matrices: dict[tuple[str, str], tuple[int, Matrix]] = {}
 _MOST_MATRICES = 4
 
 
-class _Row(NamedTuple):
+class _Row(Struct):
     row: str
     embedder: str | None
     vector: bytes | None

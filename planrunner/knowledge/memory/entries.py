@@ -9,6 +9,7 @@ from planrunner.errors import Hint, StorageFailed, UsageError
 from planrunner.jsontext import as_text, write_json
 from planrunner.knowledge.ranking import words
 from planrunner.knowledge.vectors import Vector
+from planrunner.records import Struct
 
 Json = Any
 
@@ -57,7 +58,7 @@ class Entry(NamedTuple):
         return {name: value for name, value in data.items() if name not in ("mark", "vector")}
 
 
-class Hit(NamedTuple):
+class Hit(Struct):
     """An entry that a search gave; ``score`` is its similarity (by vector) or its relevance, higher is better."""
 
     entry: Entry
@@ -65,7 +66,7 @@ class Hit(NamedTuple):
     layer: str = ""
 
 
-class Changed(NamedTuple):
+class Changed(Struct):
     """What an act made of an entry. ``again``: it had been done before, and nothing was done now."""
 
     before: Entry | None
@@ -73,7 +74,7 @@ class Changed(NamedTuple):
     again: bool = False
 
 
-class Picked(NamedTuple):
+class Picked(Struct):
     """Which entries are meant: those with a key that begins so, and with all of these tags."""
 
     prefix: str = ""

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.errors import UsageError
 from planrunner.extras import installing
@@ -32,6 +32,7 @@ from planrunner.knowledge.memory.places import SUFFIXES, Place, Stopped, never
 from planrunner.knowledge.vectors import Vector, hashed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.knowledge.memory.postgresql import Server
@@ -55,7 +56,7 @@ _TOKEN = 4
 """Characters of a token, about."""
 
 
-class Rules(NamedTuple):
+class Rules(Struct):
     """How a layer is kept: ``most`` entries (None: any number), none that has not changed for ``age`` seconds;
     ``address`` is that of the database of a team."""
 

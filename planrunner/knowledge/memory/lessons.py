@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from planrunner.knowledge.memory.entries import Changed, Entry, Picked, Source
 from planrunner.knowledge.memory.layers import Layer
 from planrunner.knowledge.vectors import hashed
+from planrunner.records import Struct
 
 Json = Any
 Kind = Literal["failure", "pattern"]
@@ -36,7 +37,7 @@ _NORMAL = tuple(
 """What differs from one occurrence of an error to the next, and what stands for it."""
 
 
-class Advice(NamedTuple):
+class Advice(Struct):
     """A lesson about a similar problem. ``similarity`` is from 0 to 1, ``success_rate`` the part of the ``uses`` in
     which the solution worked."""
 
@@ -65,7 +66,7 @@ def key_of(kind: Kind, problem: str, solution: Json) -> str:
     return "/".join((kind, *parts))
 
 
-class Lesson(NamedTuple):
+class Lesson(Struct):
     """What is to be learnt: that a solution ``worked`` or not."""
 
     kind: Kind

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.errors import StorageFailed
 from planrunner.fileio import replace_file
@@ -34,6 +34,7 @@ from planrunner.knowledge.memory.entries import (
 from planrunner.knowledge.memory.places import ACTS_KEPT, Stopped, Turn, claim_file, never
 from planrunner.knowledge.ranking import ranked, words
 from planrunner.knowledge.vectors import Matrix, Vector
+from planrunner.records import Struct
 
 Json = Any
 Name = tuple[str, str]
@@ -43,7 +44,7 @@ _SLACK = 1_000
 """Lines beyond twice those that are needed, before the file is written again."""
 
 
-class _Act(NamedTuple):
+class _Act(Struct):
     """What an act replaced; ``left`` tells that it left an entry."""
 
     name: Name

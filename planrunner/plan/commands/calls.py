@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.tree import Scalar
 
@@ -18,7 +19,7 @@ class Word(NamedTuple):
     end: int
 
 
-class Argument(NamedTuple):
+class Argument(Struct):
     """``name`` is empty for an argument by position; ``value`` is a tree as expressions have them."""
 
     name: str
@@ -27,7 +28,7 @@ class Argument(NamedTuple):
     end: int
 
 
-class Call(NamedTuple):
+class Call(Struct):
     """``verb(arguments) -> result``; ``opened`` and ``closed`` are the places of the brackets."""
 
     verb: Word

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planrunner.plan.commands.calls import Argument, Call, CommandError, Places
-from planrunner.plan.commands.names import FRAMED, Given, Result, Values, capability_of, outputs_of
+from planrunner.plan.commands.names import FRAMED, Result, Values, VisibleNames, capability_of, outputs_of
 from planrunner.plan.expressions.tree import paths_of
+from planrunner.plan.keys import named
 from planrunner.plan.lower.actions import made_ready
 from planrunner.plan.lower.values import ATTEMPT, RUN, Lowering, Pending
 from planrunner.plan.model import Capability, Criterion, Expression, Field, Output, Task
@@ -21,11 +22,11 @@ from planrunner.plan.model import Capability, Criterion, Expression, Field, Outp
 Json = Any
 
 
-OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets", "retry")
+OF_ATTEMPTS = named("times")
 """Defaults that are meant for what acts, and not for a task that holds others."""
 COMPUTED = ("timeout", "retry.attempts")
 """Those of them that an expression may compute."""
-_HANDED_DOWN = ("env", "cwd", "effect", "on_doubt", "stdout", "shell")
+_HANDED_DOWN = named("calls", "hands")
 BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _SCRIPT = Field("run", "string", True)
 
@@ -49,7 +50,8 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
         return task
     named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
     keys = {key for key, _ in task.spans}
-    reset = {name: Task._field_defaults[name] for name in OF_ATTEMPTS if name in pending.defaults and name not in keys}
+    bare = Task("")
+    reset = {name: getattr(bare, name) for name in OF_ATTEMPTS if name in pending.defaults and name not in keys}
     idle = [name for name in COMPUTED if name.partition(".")[0] not in keys]
     reset["computed"] = tuple(each for each in task.computed if each.name not in idle)
     files = tuple(artifact for artifact in task.artifacts if artifact.path)
@@ -212,7 +214,7 @@ def _script(capability: Capability, value: Json, argument: Argument) -> str | tu
     raise CommandError(message, argument.start, argument.end, "hand values over inside it: `{{ params.name }}`")
 
 
-def _given(low: Lowering, task: Task, others: Mapping[str, Task]) -> Given:
+def _given(low: Lowering, task: Task, others: Mapping[str, Task]) -> VisibleNames:
     needed: dict[str, tuple[str, ...]] = {}
     for need in task.needs:
         for name in _outputs_of(low, others.get(need)):
@@ -221,7 +223,7 @@ def _given(low: Lowering, task: Task, others: Mapping[str, Task]) -> Given:
     if task.fanout is not None:
         items = frozenset({task.fanout.name, "index", "matrix"})
     inputs = task.inputs if isinstance(task.inputs, dict) else {}
-    return Given(
+    return VisibleNames(
         inputs, frozenset(param.name for param in low.params), needed, RUN | ATTEMPT | {"attempt"} | low.names | items
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.commands.calls import CommandError, Word
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import meant, nearest
+from planrunner.records import Struct
 
 Json = Any
 Tree = Any
@@ -16,7 +17,7 @@ Step = tuple[str, int, int] | tuple[int, int, int]
 """A member or an index, and where it stands."""
 
 
-class Given(NamedTuple):
+class VisibleNames(Struct):
     """What the task of a command can read: its ``with``, the parameters of its plan, the outputs of the tasks it needs
     (by name, the ids that have it), and the names that every expression has there."""
 
@@ -26,7 +27,7 @@ class Given(NamedTuple):
     roots: frozenset[str]
 
 
-class Result(NamedTuple):
+class Result(Struct):
     """An earlier call of the sequence: its task and the capability that gave it."""
 
     task: str
@@ -42,7 +43,7 @@ class Values:
 
     __slots__ = ("_given", "_text", "results")
 
-    def __init__(self, text: str, given: Given) -> None:
+    def __init__(self, text: str, given: VisibleNames) -> None:
         self._text = text
         self._given = given
         self.results: dict[str, Result] = {}

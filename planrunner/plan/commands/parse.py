@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
-from lark import Lark, Token, UnexpectedInput
-
-from planrunner.fileio import read_data
 from planrunner.plan.commands.calls import Argument, Call, CommandError, Word
 from planrunner.plan.commands.statements import pieces, unwrapped
 from planrunner.plan.expressions.grammar import Building
 from planrunner.plan.expressions.values import ExpressionError
+from planrunner.syntax.lalr import Token, Unexpected, grammar
+from planrunner.syntax.lalr import parse as parse_by
 
 LONGEST = 65_536
 """Characters of one command."""
@@ -31,8 +29,8 @@ def parse(text: str) -> tuple[Call, ...]:
             raise CommandError(f"brackets are nested more than {DEEPEST} levels deep", piece.start, piece.end)
     ready = unwrapped(text)
     try:
-        calls: tuple[Call, ...] = _grammar().parse(ready)  # type: ignore[assignment]
-    except UnexpectedInput as error:
+        calls: tuple[Call, ...] = parse_by(ready, grammar("command"), Reading())
+    except Unexpected as error:
         raise _unexpected(ready, error) from None
     except ExpressionError as error:
         raise CommandError(error.message, error.start, error.end, error.help) from None
@@ -41,12 +39,6 @@ def parse(text: str) -> tuple[Call, ...]:
             f"the command has {len(calls):,} calls, {MOST:,} are allowed", calls[MOST].verb.start, len(text)
         )
     return calls
-
-
-@lru_cache(maxsize=1)
-def _grammar() -> Lark:
-    grammar = read_data("grammar", "command.lark")
-    return Lark(grammar, parser="lalr", lexer="contextual", transformer=Reading(), maybe_placeholders=False)
 
 
 _TOKEN = re.compile(r"->|==|[A-Za-z_][A-Za-z0-9_]*|\$?[0-9][A-Za-z0-9_.%]*|[\s\S]|$")
@@ -65,13 +57,12 @@ _NAMED = {
 _CLOSING = frozenset({"RPAR", "RSQB", "RBRACE", "_COLON"})
 
 
-def _unexpected(text: str, error: UnexpectedInput) -> CommandError:
+def _unexpected(text: str, error: Unexpected) -> CommandError:
     """Our own words for what the parser stumbled over."""
-    ended = getattr(getattr(error, "token", None), "type", "") == "$END"
-    at = len(text.rstrip()) if ended else int(getattr(error, "pos_in_stream", 0) or 0)
-    allowed = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
+    at = len(text.rstrip()) if error.ended else error.at
+    allowed = set(error.expected)
     expected = _expected(allowed - _CLOSING | {_closing(text, at)} if allowed & _CLOSING else allowed)
-    if ended or at >= len(text.rstrip()):
+    if error.ended or at >= len(text.rstrip()):
         return _unfinished(text, expected)
     word = (_TOKEN.match(text, at) or [""])[0]
     start, end = at, at + max(1, len(word))
@@ -159,7 +150,7 @@ class Reading(Building):
         verb, opened, *rest = items
         result = _word(rest.pop()) if isinstance(rest[-1], Token) and rest[-1].type == "NAME" else None
         closed = rest.pop()
-        return Call(_word(verb), tuple(rest), int(opened.start_pos), int(closed.end_pos), result)
+        return Call(_word(verb), tuple(rest), opened.start, closed.end, result)
 
     def positional(self, items: list[Tree]) -> Argument:
         (value,) = items
@@ -167,13 +158,13 @@ class Reading(Building):
 
     def keyword(self, items: list[Any]) -> Argument:
         name, value = items
-        return Argument(str(name), value, int(name.start_pos), value[2])
+        return Argument(str(name), value, name.start, value[2])
 
     def negative(self, items: list[Any]) -> Tree:
         sign, token = items
         number = self.number([token])
-        return ("const", int(sign.start_pos), number[2], -number[3])
+        return ("const", sign.start, number[2], -number[3])
 
 
 def _word(token: Token) -> Word:
-    return Word(str(token), int(token.start_pos or 0), int(token.end_pos or 0))
+    return Word(str(token), token.start, token.end)

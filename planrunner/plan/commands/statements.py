@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _CALL = rf"(?:{_NAME}\s*=\s*)?{_NAME}(?:\.{_NAME})*(?:\(|[ \t]+\([^()]*\)\s*->)"
@@ -17,7 +18,7 @@ _PIECE = (
 ever."""
 
 
-class Piece(NamedTuple):
+class Piece(Struct):
     """A part of a command that is not just characters: quoted text, a comment, a bracket or the end of a statement."""
 
     kind: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.frozen import EMPTY
 from planrunner.plan.expressions.evaluate import constant, elsewhere
@@ -13,6 +13,7 @@ from planrunner.plan.expressions.tree import show
 from planrunner.plan.expressions.values import NAMES, EvaluationError, Problem, misfit
 from planrunner.plan.model import Expression
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 
 Json = Any
 Tree = Any
@@ -21,7 +22,7 @@ Tree = Any
 Kind = Literal["any", "string", "number", "bool", "null", "time", "size", "money", "percent", "list", "map", "object"]
 
 
-class Type(NamedTuple):
+class Type(Struct):
     """``item`` is the type of the items of a list or of the values of a map (None: any), ``fields`` the members of an
     object, which has no others, and those of a map that are known. ``optional``: the value may be missing when it is
     read. ``what`` names an object in messages, such as "task `test`"; ``code`` is the finding for a member it does not

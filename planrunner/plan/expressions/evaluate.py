@@ -16,13 +16,14 @@ known, ``decided``, ``constant`` and ``possible`` say what is certain.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.expressions.functions import BUILT_IN, FUNCTIONS, contains, matches
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.tree import children, path_of, paths_of, show
 from planrunner.plan.expressions.values import NAMES as KIND_NAMES
 from planrunner.plan.expressions.values import (
+    ROOTS,
     Absent,
     EvaluationError,
     MissingName,
@@ -39,6 +40,7 @@ from planrunner.plan.expressions.values import (
     shown,
     text_of,
 )
+from planrunner.records import Struct
 
 Json = Any
 Tree = Any
@@ -356,16 +358,6 @@ def _value(tree: Tree, scope: Scope) -> str:
         return "missing"
 
 
-FACTS: dict[str, tuple[str, str]] = {
-    "disk.free": ("size", "room for this user on the disk of the working directory"),
-    "host.cpus": ("number", "processors that planrunner may use"),
-    "host.load": ("number", "the load average of the last minute"),
-    "host.memory": ("size", "main memory that is still available"),
-    "host.os": ("string", "the operating system in small letters, such as `linux`"),
-    "memory.has_space": ("size", "room for the state directory of planrunner on its disk"),
-    "network.online": ("bool", "whether a default route leads out through an interface that is up"),
-}
-ROOTS = frozenset(name.partition(".")[0] for name in FACTS)
 _ENDED = "`{}` is known once the task has ended: in `expect` and `next`; of another task it is `tasks.ID.{}`"
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(ROOTS, "`{}` is read before a task starts: in `when`, `preconditions` and `fresh`"),
@@ -458,7 +450,7 @@ def _bare(tree: Tree) -> Any:
     return (type(tree).__name__, tree)
 
 
-class Possible(NamedTuple):
+class Possible(Struct):
     """Which ends the evaluation of a condition may have."""
 
     true: bool

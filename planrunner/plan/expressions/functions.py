@@ -7,7 +7,7 @@ from binascii import b2a_base64
 from collections.abc import Callable
 from functools import cmp_to_key
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.expressions import texts
 from planrunner.plan.expressions.patterns import search, spans
@@ -32,6 +32,7 @@ from planrunner.plan.expressions.values import (
     same,
     text_of,
 )
+from planrunner.records import Struct
 
 Json = Any
 
@@ -42,7 +43,7 @@ SIZED = ("string", "list", "map")
 NUMERIC = ("number", "time", "size", "money", "percent")
 
 
-class Function(NamedTuple):
+class Function(Struct):
     """``least`` and ``most`` arguments (``most`` None: any number); ``takes`` are the kinds of the first argument and
     ``gives`` the kind of the result, both for the linter (empty: any)."""
 

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
-from lark import Lark, Token, Transformer, UnexpectedInput
-
-from planrunner.fileio import read_data
 from planrunner.plan.expressions.functions import ALIASES, DEFAULT_WORDS, FUNCTIONS, METHODS, OVER_LISTS
 from planrunner.plan.expressions.quantities import meant_quantity, parse_count, parse_quantity
 from planrunner.plan.expressions.tree import CONSTANTS, LONGEST_NUMBER, localized, unquoted
 from planrunner.plan.expressions.values import SPLIT, TOO_DEEP, ExpressionError
 from planrunner.plan.nearest import meant, nearest
+from planrunner.syntax.lalr import Token, Unexpected, grammar, parse
 
 Tree = Any
 
@@ -40,15 +37,7 @@ KINDS = {
 }
 
 
-def _end(token: Token) -> int:
-    return int(token.end_pos or 0)
-
-
-def _start(token: Token) -> int:
-    return int(token.start_pos or 0)
-
-
-class Building(Transformer[Token, Tree]):
+class Building:
     """One method a rule of ``grammar/expr.lark``; shapes of trees are listed in ``evaluate.py``."""
 
     def start(self, items: list[Tree]) -> Tree:
@@ -65,7 +54,7 @@ class Building(Transformer[Token, Tree]):
         return ("and", items[0][1], items[-1][2], tuple(items))
 
     def negate(self, items: list[Any]) -> Tree:
-        return ("not", _start(items[0]), items[1][2], items[1])
+        return ("not", items[0].start, items[1][2], items[1])
 
     def comparison(self, items: list[Any]) -> Tree:
         left, (operator, right, end), *more = items
@@ -91,18 +80,18 @@ class Building(Transformer[Token, Tree]):
         return (COMPARISONS.get(operator, operator), items[1], items[1][2])
 
     def emptiness(self, items: list[Token]) -> Tail:
-        return ("empty", ("not" not in items[0].split(),), _end(items[0]))
+        return ("empty", ("not" not in items[0].split(),), items[0].end)
 
     def kind(self, items: list[Token]) -> Tail:
         words = items[0].split()
         if words[-1] not in KINDS:
             raise ExpressionError(
                 f"`{words[-1]}` is not a type of value",
-                _end(items[0]) - len(words[-1]),
-                _end(items[0]),
+                items[0].end - len(words[-1]),
+                items[0].end,
                 "types are text, number, bool, list, map, duration, size and percentage",
             )
-        return ("kind", ("not" not in words, KINDS[words[-1]]), _end(items[0]))
+        return ("kind", ("not" not in words, KINDS[words[-1]]), items[0].end)
 
     def concat(self, items: list[Any]) -> Tree:
         left, right = items
@@ -111,12 +100,12 @@ class Building(Transformer[Token, Tree]):
 
     def test(self, items: list[Token]) -> Tail:
         words = items[0].split()
-        return ("test", ("not" not in words, words[-1]), _end(items[0]))
+        return ("test", ("not" not in words, words[-1]), items[0].end)
 
     def filter(self, items: list[Any]) -> Tree:
         value, name, *rest = items
         arguments = [each for each in rest if not isinstance(each, Token)]
-        place = (value[1], _end(rest[-1]) if rest else _end(name))
+        place = (value[1], rest[-1].end if rest else name.end)
         return _called(name, [value, *arguments], place)
 
     def method(self, items: list[Any]) -> Tree:
@@ -124,24 +113,24 @@ class Building(Transformer[Token, Tree]):
         if name not in METHODS:
             meant = nearest(name, sorted(METHODS))
             help_ = f"did you mean `{meant}`?" if meant else "functions are written `name(value)` or `value | name`"
-            raise ExpressionError(f"unknown method `{name}`", _start(name), _end(name), help_)
-        return _called(name, [container, *arguments], (container[1], _end(end)))
+            raise ExpressionError(f"unknown method `{name}`", name.start, name.end, help_)
+        return _called(name, [container, *arguments], (container[1], end.end))
 
     def keyword(self, items: list[Any]) -> Tree:
         word, value = items
-        return ("keyword", _start(word), value[2], word.rstrip(" \t\n="), value)
+        return ("keyword", word.start, value[2], word.rstrip(" \t\n="), value)
 
     def part(self, items: list[Any]) -> Tree:
         container, first, last, end = items
-        return ("slice", container[1], _end(end), container, first, last)
+        return ("slice", container[1], end.end, container, first, last)
 
     def part_from(self, items: list[Any]) -> Tree:
         container, first, end = items
-        return ("slice", container[1], _end(end), container, first, None)
+        return ("slice", container[1], end.end, container, first, None)
 
     def part_to(self, items: list[Any]) -> Tree:
         container, last, end = items
-        return ("slice", container[1], _end(end), container, None, last)
+        return ("slice", container[1], end.end, container, None, last)
 
     def targets(self, items: list[Token]) -> tuple[str, ...]:
         return tuple(map(str, items))
@@ -149,7 +138,7 @@ class Building(Transformer[Token, Tree]):
     def comprehension(self, items: list[Any]) -> Tree:
         start, value, names, source, *rest = items
         condition = localized(rest[0], names) if len(rest) > 1 else None
-        return ("each", _start(start), _end(rest[-1]), names, source, localized(value, names), condition)
+        return ("each", start.start, rest[-1].end, names, source, localized(value, names), condition)
 
     def binary(self, items: list[Any]) -> Tree:
         left, operator, right = items
@@ -157,19 +146,19 @@ class Building(Transformer[Token, Tree]):
 
     def signed(self, items: list[Any]) -> Tree:
         sign, operand = items
-        return ("sign", _start(sign), operand[2], str(sign), operand)
+        return ("sign", sign.start, operand[2], str(sign), operand)
 
     def member(self, items: list[Any]) -> Tree:
-        return ("attr", items[0][1], _end(items[1]), items[0], str(items[1]))
+        return ("attr", items[0][1], items[1].end, items[0], str(items[1]))
 
     def index(self, items: list[Any]) -> Tree:
-        return ("index", items[0][1], _end(items[2]), items[0], items[1])
+        return ("index", items[0][1], items[2].end, items[0], items[1])
 
     def name(self, items: list[Token]) -> Tree:
-        return ("name", _start(items[0]), _end(items[0]), str(items[0]))
+        return ("name", items[0].start, items[0].end, str(items[0]))
 
     def grouped(self, items: list[Token]) -> Tree:
-        start = at = _start(items[0])
+        start = at = items[0].start
         tree: Tree = None
         for part in items[0].split("."):
             name, end = part.strip(), at + len(part.rstrip())
@@ -183,24 +172,24 @@ class Building(Transformer[Token, Tree]):
     def number(self, items: list[Token]) -> Tree:
         token = items[0]
         if len(token) > LONGEST_NUMBER:
-            raise ExpressionError(f"the number has more than {LONGEST_NUMBER} characters", _start(token), _end(token))
+            raise ExpressionError(f"the number has more than {LONGEST_NUMBER} characters", token.start, token.end)
         value = int(token) if token.isdigit() else float(token)
         if value == float("inf"):
-            raise ExpressionError("the number is too large", _start(token), _end(token))
+            raise ExpressionError("the number is too large", token.start, token.end)
         return self._const(token, value)
 
     def quantity(self, items: list[Token]) -> Tree:
         token = items[0]
         found = parse_quantity(token)
         if found is not None:
-            return ("quantity", _start(token), _end(token), found.amount, found.dimension)
+            return ("quantity", token.start, token.end, found.amount, found.dimension)
         count = parse_count(token)
         if count is not None:
             return self._const(token, count)
         raise ExpressionError(
             f"`{token[:40]}` is not a quantity",
-            _start(token),
-            _end(token),
+            token.start,
+            token.end,
             "write larger units first, each once, such as `1h30m`",
         )
 
@@ -209,26 +198,26 @@ class Building(Transformer[Token, Tree]):
 
     def call(self, items: list[Any]) -> Tree:
         name, _, *arguments, end = items
-        return _called(name, arguments, (_start(name), _end(end)))
+        return _called(name, arguments, (name.start, end.end))
 
     def parenthesised(self, items: list[Any]) -> Tree:
         start, inner, end = items
-        return (inner[0], _start(start), _end(end), *inner[3:])
+        return (inner[0], start.start, end.end, *inner[3:])
 
     def sequence(self, items: list[Any]) -> Tree:
         start, *values, end = items
-        return ("list", _start(start), _end(end), tuple(values))
+        return ("list", start.start, end.end, tuple(values))
 
     def mapping(self, items: list[Any]) -> Tree:
         start, *pairs, end = items
-        return ("map", _start(start), _end(end), tuple(pairs))
+        return ("map", start.start, end.end, tuple(pairs))
 
     def pair(self, items: list[Any]) -> Tree:
         key, value = items
         return (unquoted(key) if key.type == "STRING" else str(key), value)
 
     def _const(self, token: Token, value: object) -> Tree:
-        return ("const", _start(token), _end(token), value)
+        return ("const", token.start, token.end, value)
 
 
 def _called(name: Token, arguments: list[Tree], place: tuple[int, int]) -> Tree:
@@ -242,7 +231,7 @@ def _called(name: Token, arguments: list[Tree], place: tuple[int, int]) -> Tree:
     word = ALIASES.get(str(name), str(name))
     if word in ("sum", "join") and "attribute" in words and plain:
         plain = (over_list("map", plain[:1], {"attribute": words.pop("attribute")}, place), *plain[1:])
-    return ("call", *place, word, _placed(name, word, plain, words), _start(name))
+    return ("call", *place, word, _placed(name, word, plain, words), name.start)
 
 
 def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tree]) -> tuple[Tree, ...]:
@@ -257,7 +246,7 @@ def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tr
             problem = f"`{name}` has no argument `{key}`" if at < 0 else f"`{name}` gets its argument `{key}` twice"
             near = nearest(key, known[1:])
             help_ = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{each}`' for each in known)}"
-            raise ExpressionError(problem, _start(name), _end(name), help_, "PLAN208")
+            raise ExpressionError(problem, name.start, name.end, help_, "PLAN208")
         result += [("const", value[1], value[1], None)] * (at + 1 - len(result))
         result[at] = value
     return tuple(result)
@@ -266,31 +255,20 @@ def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tr
 def _got(name: Token, arguments: tuple[Tree, ...], place: tuple[int, int]) -> Tree:
     """``map.get(key, other)`` as ``default(map[key], other)``."""
     if not 2 <= len(arguments) <= 3:
-        raise ExpressionError("`get` takes a key and a default", _start(name), _end(name), "", "PLAN208")
+        raise ExpressionError("`get` takes a key and a default", name.start, name.end, "", "PLAN208")
     found = ("index", *place, arguments[0], arguments[1])
     other = arguments[2] if len(arguments) > 2 else ("const", *place, None)
-    return ("call", *place, "default", (found, other), _start(name))
+    return ("call", *place, "default", (found, other), name.start)
 
 
 def parse_by_grammar(text: str) -> Tree:
     """The tree of an expression. Raises ExpressionError."""
     try:
-        return _grammar().parse(text)
-    except UnexpectedInput as error:
+        return parse(text, grammar("expr"), Building())
+    except Unexpected as error:
         raise _unexpected(text, error) from None
     except RecursionError:
         raise ExpressionError(TOO_DEEP, 0, len(text), SPLIT) from None
-
-
-@lru_cache(maxsize=1)
-def _grammar() -> Lark:
-    return Lark(
-        read_data("grammar", "expr.lark"),
-        parser="lalr",
-        lexer="contextual",
-        transformer=Building(),
-        maybe_placeholders=False,
-    )
 
 
 _WRITE_INSTEAD = {
@@ -306,12 +284,11 @@ _WRITE_INSTEAD = {
 _TOKEN = re.compile(r"===|=~|&&|\|\||<>|\*\*|//|[A-Za-z_][A-Za-z0-9_]*|\$?[0-9][A-Za-z0-9_.%]*|\S|$")
 
 
-def _unexpected(text: str, error: UnexpectedInput) -> ExpressionError:
+def _unexpected(text: str, error: Unexpected) -> ExpressionError:
     """Our own words for what the parser stumbled over."""
-    at: int = getattr(error, "pos_in_stream", None) or 0
-    if getattr(getattr(error, "token", None), "type", "") == "$END":
+    if error.ended:
         return _unfinished(text)
-    at = _operator_start(text, at)
+    at = _operator_start(text, error.at)
     token = _TOKEN.match(text, at)
     word = token[0] if token else text[at]
     end = at + len(word)

@@ -53,7 +53,7 @@ def _parsed(text: str) -> Tree:
         raise ExpressionError(message, LONGEST, len(text), "compute the value in a task and read its output")
     if not text.strip():
         raise ExpressionError("the expression is empty", 0, len(text))
-    from planrunner.plan.expressions.grammar import parse_by_grammar  # with Lark, which no compiled plan needs
+    from planrunner.plan.expressions.grammar import parse_by_grammar  # with its tables, which no compiled plan needs
 
     tree = parse_by_grammar(text)
     level, depth = [tree], 0

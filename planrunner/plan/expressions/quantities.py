@@ -149,6 +149,19 @@ def format_duration(seconds: float) -> str:
     return sign + "".join(parts)
 
 
+def duration_text(seconds: float) -> str:
+    """A duration for people: ``250ms``, ``12.3s``, ``4m05s``, ``2h03m``, ``3d04h``."""
+    if seconds < 0.9995:
+        return f"{max(0, round(seconds * 1000))}ms"  # an imagined clock may be a hair behind
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+
+
 def format_size(size: float) -> str:
     """``50000000`` as ``50MB``, ``2147483648`` as ``2GiB``; a size that no larger unit gives exactly stays in bytes."""
     units = sorted(BYTES.items(), key=lambda unit: -unit[1])

@@ -9,15 +9,31 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from planrunner.jsontext import shown as shown_json
 from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.templated import EvaluationError as EvaluationError
+from planrunner.plan.templated import TemplateError as TemplateError
+from planrunner.records import Struct
+
+FACTS: dict[str, tuple[str, str]] = {
+    "disk.free": ("size", "room for this user on the disk of the working directory"),
+    "host.cpus": ("number", "processors that planrunner may use"),
+    "host.load": ("number", "the load average of the last minute"),
+    "host.memory": ("size", "main memory that is still available"),
+    "host.os": ("string", "the operating system in small letters, such as `linux`"),
+    "memory.has_space": ("size", "room for the state directory of planrunner on its disk"),
+    "network.online": ("bool", "whether a default route leads out through an interface that is up"),
+}
+ROOTS = frozenset(name.partition(".")[0] for name in FACTS)
+"""What is before the dot of a fact."""
+
 
 Json = Any
 
 
-class Problem(NamedTuple):
+class Problem(Struct):
     """``start`` and ``end`` are offsets into the checked text.
 
     Where the text is in the file as it is written (a plain scalar, a double-quoted one without escapes), the place in
@@ -42,22 +58,6 @@ class ExpressionError(Exception):
         self.end = end
         self.help = way_out
         self.code = code
-
-
-class TemplateError(Exception):
-    """A template that cannot be rendered; the message names what is missing or does not fit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class EvaluationError(Exception):
-    """An expression that has no value: it names what is missing or does not fit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class Undecided(EvaluationError):

@@ -15,7 +15,7 @@ from planrunner.plan.model import Action, Fresh, Param, Plan, Retry, Script, Wat
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import misfit, numbers_of
 from planrunner.plan.shell.quoting import ScriptError, compile_script, simple_command
-from planrunner.plan.templates import is_template
+from planrunner.plan.templated import is_template
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

@@ -24,32 +24,21 @@ from planrunner.plan.agents import (
 )
 from planrunner.plan.contexts import FRESH
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.values import TemplateError
+from planrunner.plan.keys import named
 from planrunner.plan.lower import contexts, instructions, values
 from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.tools import CALL_TIMEOUT, Toolbox, hooks, scalars
 from planrunner.plan.lower.values import Lowering, condition
-from planrunner.plan.model import (
-    Agent,
-    Expression,
-    Fanout,
-    Hook,
-    Loop,
-    Output,
-    Task,
-)
+from planrunner.plan.model import Agent, Expression, Fanout, Hook, Loop, Output, Retry, Task
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.templates import holds_template, references
+from planrunner.plan.shapes import keys_of
+from planrunner.plan.templated import TemplateError, holds_template
+from planrunner.plan.templates import references
 from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
-KEYS = frozenset(
-    {
-        *("agent", "prompt", "model", "effort", "tools", "denied", "calls"),
-        *("schema", "until", "tries", "rounds", "session", "context"),
-    }
-)
+KEYS = named("agent")
 
 LONG = "agent.react"
 """The long form of a task with `agent`: a capability with the keys of such a task as its inputs."""
@@ -59,19 +48,15 @@ MOST_ROUNDS = 1000
 SIDE_BY_SIDE = 4
 REQUEST_TIMEOUT = 1800.0
 """Seconds for one request to the model, including repairs of its answer and requests to fallback models."""
-_KEYS_OF_AN_AGENT = frozenset(
-    {
-        *("description", "model", "fallback", "parameters", "effort", "system"),
-        *("tools", "denied", "calls", "context", "memory"),
-    }
-)
+_KEYS_OF_AN_AGENT = keys_of("agent") - {"policy"}
+"""What a task says of an agent that it describes: its policy is that of the task."""
 
 
 _ACTIONS = frozenset({"run", "uses", "using", "gate", "agent", "loop", "subplan", "command"})
 """Keys of which a task has one, so that it does something."""
 _MATERIAL = {"text", "diff", "outputs", "files"}
 """Inputs of a critique that are reviewed; without any as `until` the answer of the agent is."""
-_HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
+_HANDED_DOWN = named("agent", "hands")
 """Keys of the task that also apply to the calls of its agent and to the check under ``until``."""
 
 
@@ -363,7 +348,7 @@ class _Agent:
             inputs["hooks"] = [_hook(each) for each in self._hooks]
             if any(path[0] == "params" for each in self._hooks if each.when is not None for path in each.when.paths):
                 inputs["params"] = "{{ params }}"
-        again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
+        again = Retry(attempts=3, on=("transient",))
         return Task(
             "model",
             uses=ASKING,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from planrunner.plan.agents import CRITIQUE, Unreadable, schema_of
+from planrunner.plan.keys import named
 from planrunner.plan.lower import agents, declarations, instructions, values
 from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition, tree_at
@@ -18,7 +19,7 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any
 
-KEYS = frozenset({"branches", "score"})
+KEYS = named("branches")
 SPREAD = KEYS | agents.KEYS
 """Keys of the task that its candidates take over."""
 STEP_TIMEOUT = 600.0

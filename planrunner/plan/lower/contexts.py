@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.contexts import FRESH, faults, read_profile, unknown, unmatched
 from planrunner.plan.lower import values
 from planrunner.plan.lower.values import Lowering
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any
 
 
-class Said(NamedTuple):
+class Said(Struct):
     """The ``context`` of a task, None where it has none; ``place`` is that of its agent. ``elsewhere``: it works in
     another directory than the project's."""
 

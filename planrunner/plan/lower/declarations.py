@@ -30,6 +30,7 @@ from planrunner.plan.model import (
 )
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import misfit
+from planrunner.plan.shapes import keys_of
 from planrunner.plan.wording import meant_word
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -44,8 +45,8 @@ _TYPES_ELSEWHERE = {
     "object": "map",
 }
 """Names of types in other languages, and ours."""
+_OF_A_PARAMETER = keys_of("parameter")
 _REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code"
-_PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
 
 
 def params(low: Lowering, node: Node) -> tuple[Param, ...]:
@@ -101,7 +102,7 @@ def _param(low: Lowering, key: Scalar, node: Node) -> Param:
         if isinstance(default, str) and default.partition("[")[0].strip() in TYPES:
             return Param(str(key.value), _type_word(default), None, True, span=key.span)
         return Param(str(key.value), _type_of(default), default, default is None, span=key.span)
-    parts = {str(name.value): value for name, value in node.entries if name.value in _PARAM_KEYS}
+    parts = {str(name.value): value for name, value in node.entries if name.value in _OF_A_PARAMETER}
     kind = _type_word(values.text(parts["type"])) if "type" in parts else ""
     default = values.declared(low, parts["default"], kind) if "default" in parts else None
     required = values.truth(parts["required"]) if "required" in parts else None
@@ -356,11 +357,6 @@ def due(node: Node) -> float | None:
 
 
 _TIMELIKE = r"(?i)(?:\d+(?:\.\d+)?\s*(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]+\s*)+"
-
-
-GATE_KEYS = frozenset(
-    "gate ask checks approvers expires on_expiry escalate on_reject options choose form window".split()
-)
 
 
 def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:

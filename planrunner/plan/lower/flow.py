@@ -29,7 +29,7 @@ from planrunner.plan.model import (
 )
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.tasks import meant_by
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -207,7 +207,6 @@ def _retry_value(low: Lowering, key: str, node: Node) -> Any:
 
 
 _FANOUT = {"as": "name", "max_parallel": "max_parallel", "max_items": "max_items", "tolerate": "tolerate"}
-FANOUT_KEYS = frozenset(_FANOUT)
 
 
 def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:

@@ -8,6 +8,7 @@ from planrunner.plan.lower import values
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import BEST, HEAVIEST, RANKED, Evidence, Hypothesis
 from planrunner.plan.nearest import nearest
+from planrunner.plan.shapes import SHAPES
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -91,7 +92,7 @@ def divided(low: Lowering, node: Node) -> tuple[tuple[Evidence, ...], Node | Non
     return read, Sequence(rest, node.start, node.end) if rest else None
 
 
-_KEYS = ("hypothesis", "supports", "refutes", "weight")
+_KEYS = tuple(row.name for row in SHAPES["evidence"].keys)
 
 
 def _evidence(low: Lowering, node: Mapping) -> Evidence | None:

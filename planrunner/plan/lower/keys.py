@@ -1,16 +1,14 @@
-"""The keys of a task in one table: names and aliases, in their order, what is rewritten in them, and how they are read.
-
-A key is read into a draft: to a field of the task, to the notes, or kept for what takes several keys to tell.
-"""
+"""How the keys of a task are read: into a draft, to a field of the task, to the notes, or kept for what takes several
+keys to tell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, get_args
 
 from planrunner.plan.commands.statements import only_calls
+from planrunner.plan.keys import TASK
 from planrunner.plan.lower import actions, declarations, flow, values
-from planrunner.plan.lower.declarations import GATE_KEYS
 from planrunner.plan.lower.values import FACTS, OUTCOME, Lowering, condition
 from planrunner.plan.model import Computed, Edge, EffectClass, OnDoubt, Role
 from planrunner.source import NOWHERE, Span
@@ -45,9 +43,9 @@ class Draft:
         for key, value in entries:
             name: Any = key.value
             self.spans.append((name, _new(Span, (key.start, key.end))))
-            row = _BY_NAME.get(name)
-            if row is not None:
-                row.read(self, row.field or name, value)
+            read = _BY_NAME.get(name)
+            if read is not None:
+                read(self, name, value)
 
     @staticmethod
     def known() -> tuple[str, ...]:
@@ -57,24 +55,6 @@ class Draft:
     def span(self, *names: str) -> Span:
         """The place of the first of the keys that the task has."""
         return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
-
-
-Part = Literal[
-    "", "action", "budgets", "digits", "edges", "hypotheses", "loop", "rollback", "services", "subplans",
-    "task", "tasks",
-]  # fmt: skip
-"""What the value of a key holds that has canonical keys of its own."""
-
-
-class Key(NamedTuple):
-    """A key of a task: how it is read, its other names (words of a text), the field that it becomes (empty: of its own
-    name), and what ``canonical`` rewrites in its value."""
-
-    name: str
-    read: Callable[[Draft, str, Node], None]
-    aliases: str = ""
-    field: str = ""
-    inside: Part = ""
 
 
 def _identity(draft: Draft, _: str, node: Node) -> None:
@@ -232,104 +212,33 @@ def _edges(draft: Draft, key: str, node: Node) -> None:
         draft.edges[key] = flow.edges(draft.low, node, "success" if key == "on_success" else "failure")
 
 
-KEYS = (
-    Key("id", _identity),
-    Key("title", _text, "name"),
-    Key("description", _text),
-    Key("kind", _text),
-    Key("role", _word),
-    Key("status", _note),
-    Key("priority", _priority),
-    Key("owner", _text),
-    Key("labels", _labels),
-    Key("deadline", _deadline),
-    Key("needs", _needs, "depends_on dependsOn"),
-    Key("join", _together),
-    Key("when", _condition, "if"),
-    Key("assumptions", _note),
-    Key("risks", _note),
-    Key("capabilities", _note),
-    Key("preconditions", _together),
-    Key("foreach", _together),
-    Key("matrix", _together),
-    Key("as", _together),
-    Key("max_parallel", _together),
-    Key("max_items", _together),
-    Key("tolerate", _together),
-    Key("delay", _delay),
-    Key("uses", _text, "using"),
-    Key("with", _data, "inputs input", "inputs"),
-    Key("run", _run, inside="digits"),
-    Key("command", _command),
-    Key("agent", _together),
-    Key("prompt", _together),
-    Key("model", _together),
-    Key("effort", _together),
-    Key("tools", _together),
-    Key("denied", _together),
-    Key("calls", _together),
-    Key("schema", _together),
-    Key("until", _together, inside="task"),
-    Key("tries", _together),
-    Key("rounds", _together),
-    Key("session", _together),
-    Key("context", _together),
-    Key("branches", _together),
-    Key("score", _together, inside="task"),
-    Key("loop", _together, inside="loop"),
-    Key("subplan", _together, inside="tasks"),
-    Key("params", _together),
-    Key("gate", _together),
-    Key("ask", _together),
-    Key("checks", _together),
-    Key("options", _together),
-    Key("choose", _together),
-    Key("form", _together),
-    Key("approvers", _together),
-    Key("expires", _together),
-    Key("on_expiry", _together),
-    Key("escalate", _together),
-    Key("on_reject", _together),
-    Key("window", _together),
-    Key("cwd", _text),
-    Key("shell", _text),
-    Key("env", _env, "environment", inside="digits"),
-    Key("secrets", _data),
-    Key("environment", _note),
-    Key("stdin", _plain_text, inside="digits"),
-    Key("ready", _ready),
-    Key("stdout", _word),
-    Key("timeout", _together),
-    Key("timebox", _together),
-    Key("heartbeat", _together),
-    Key("watchdog", _together),
-    Key("retry", _together),
-    Key("on_doubt", _word),
-    Key("allow_failure", _flag, "continue_on_failure continue_on_error"),
-    Key("fresh", _fresh),
-    Key("budgets", _together, "budget", inside="budgets"),
-    Key("policy", _data),
-    Key("effect", _word),
-    Key("effects", _note),
-    Key("expect", _together, "success_criteria criteria"),
-    Key("ok_codes", _together),
-    Key("postconditions", _together),
-    Key("validation", _validation),
-    Key("failure_modes", _together),
-    Key("outputs", _outputs),
-    Key("artifacts", _artifacts),
-    Key("evidence", _together),
-    Key("checkpoint", _checkpoint),
-    Key("backup", _texts),
-    Key("rollback", _together, inside="action"),
-    Key("irreversible", _flag),
-    Key("reflect", _together),
-    Key("on_success", _edges, inside="edges"),
-    Key("on_failure", _edges, inside="edges"),
-    Key("next", _edges, inside="edges"),
-    Key("ends_plan", _flag),
-)
-"""In the order in which the formatter writes them; ``ready`` is for services alone."""
+_READERS: dict[str, Callable[[Draft, str, Node], None]] = {
+    "artifacts": _artifacts,
+    "checkpoint": _checkpoint,
+    "command": _command,
+    "condition": _condition,
+    "data": _data,
+    "deadline": _deadline,
+    "delay": _delay,
+    "edges": _edges,
+    "env": _env,
+    "flag": _flag,
+    "fresh": _fresh,
+    "identity": _identity,
+    "inputs": lambda draft, _, node: _data(draft, "inputs", node),
+    "labels": _labels,
+    "needs": _needs,
+    "note": _note,
+    "outputs": _outputs,
+    "plain_text": _plain_text,
+    "priority": _priority,
+    "ready": _ready,
+    "run": _run,
+    "text": _text,
+    "texts": _texts,
+    "validation": _validation,
+    "word": _word,
+}
+"""What each word under ``read`` of the table of keys does; any other names keys that are read ``_together``."""
 
-_BY_NAME = {key.name: key for key in KEYS}
-assert _BY_NAME.keys() >= GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys()
+_BY_NAME = {row.name: _READERS.get(row.read, _together) for row in TASK.keys if not row.same}

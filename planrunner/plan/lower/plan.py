@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as Table
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import Roster
 from planrunner.plan.files import Links
+from planrunner.plan.keys import PLAN
 from planrunner.plan.lower import agents, declarations, hypotheses, reflection, values
-from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
 from planrunner.plan.model import Budgets, Capability, Criterion, Plan, Task
 from planrunner.plan.nearest import meant, nearest
+from planrunner.records import Struct
 from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
-class Lowered(NamedTuple):
+class Lowered(Struct):
     """The plan as far as it could be made out, the findings, and the ``subplans`` in its text
     (each also in the tasks that link to it)."""
 
@@ -61,10 +62,10 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     ids = frozenset([found for group in items for item in group if (found := task_id(item))])
     low = start.scope(ids, hypotheses.NAMES if "hypotheses" in nodes else frozenset())
     fields: dict[str, Any] = {}
-    for key in KEYS:
-        if key.read is not None and key.name in nodes:
-            fields[key.field or key.name] = key.read(low, nodes[key.name])
-    notes = {key.name: values.data(nodes[key.name]) for key in KEYS if key.noted and key.name in nodes}
+    for name, read in _READ:
+        if name in nodes:
+            fields[name] = read(low, nodes[name])
+    notes = {name: values.data(nodes[name]) for name in _NOTED if name in nodes}
     low.params = fields.get("params", ())
     if "outputs" in nodes:
         declarations.check_types(low, nodes["outputs"])
@@ -81,9 +82,9 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     if "reflect" in nodes or not given:
         about = "\n".join(filter(None, (fields.get("title", ""), fields.get("description", ""))))
         tasks = reflection.of_run(low, nodes.get("reflect"), tasks, about or given)
-    name = nodes.get("plan")
-    span = name.span if name is not None else tree.span
-    return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)
+    key = nodes.get("plan")
+    span = key.span if key is not None else tree.span
+    return Plan(values.text(key) if key is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)
 
 
 def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: list[Mapping]) -> tuple[Task, ...]:
@@ -145,59 +146,31 @@ def _on_failure(node: Node) -> str:
     return word if word in ("continue", "rollback", "cancel") else "stop"
 
 
-class Key(NamedTuple):
-    """A key of a plan: how it is read (None: with others), its other names, the rest as for a key of a task. One that
-    is ``noted`` is for people."""
-
-    name: str
-    read: Callable[[Lowering, Node], Any] | None = None
-    aliases: str = ""
-    inside: Part = ""
-    noted: bool = False
-    field: str = ""
-
-
 def _alone(read: Callable[[Node], Any]) -> Callable[[Lowering, Node], Any]:
     return lambda low, node: read(node)
 
 
-KEYS = (
-    Key("plan", aliases="plan_id id"),
-    Key("title", _alone(values.text)),
-    Key("description", _alone(values.text)),
-    Key("owner", _alone(values.text)),
-    Key("version", _alone(values.text), inside="digits"),
-    Key("created_at", noted=True),
-    Key("state", noted=True),
-    Key("stakeholders", noted=True),
-    Key("labels", noted=True),
-    Key("deadline", declarations.deadline, noted=True),
-    Key("done", aliases="definition_of_done", noted=True),
-    Key("params", declarations.params),
-    Key("budgets", lambda low, node: declarations.budgets(low, node, Budgets()), "budget", "budgets"),
-    Key("policy", _alone(values.data), "policies"),
-    Key("defaults", inside="task"),
-    Key("env", _alone(values.pairs), inside="digits"),
-    Key("max_parallel", lambda low, node: values.whole(node) or 5),
-    Key("limits", _alone(_limits)),
-    Key("seed", _alone(values.whole)),
-    Key("on_failure", _alone(_on_failure)),
-    Key("rollback", declarations.rollback, inside="rollback"),
-    Key("breakers", declarations.breakers),
-    Key("memory", noted=True),
-    Key("hypotheses", hypotheses.declared, inside="hypotheses"),
-    Key("reflect"),
-    Key("outputs", declarations.outputs),
-    Key("artifacts", _alone(declarations.artifacts)),
-    Key("gates"),
-    Key("agents"),
-    Key("services", inside="services"),
-    Key("tasks", aliases="nodes steps", inside="tasks"),
-    Key("finally", inside="tasks"),
-    Key("subplans", inside="subplans", noted=True),
-)
-"""In the order in which the formatter writes them."""
-
+_READERS: dict[str, Callable[[Lowering, Node], Any]] = {
+    "artifacts": _alone(declarations.artifacts),
+    "breakers": declarations.breakers,
+    "budgets": lambda low, node: declarations.budgets(low, node, Budgets()),
+    "data": _alone(values.data),
+    "deadline": declarations.deadline,
+    "hypotheses": hypotheses.declared,
+    "limits": _alone(_limits),
+    "on_failure": _alone(_on_failure),
+    "outputs": declarations.outputs,
+    "pairs": _alone(values.pairs),
+    "params": declarations.params,
+    "parallel": lambda low, node: values.whole(node) or 5,
+    "rollback": declarations.rollback,
+    "text": _alone(values.text),
+    "whole": _alone(values.whole),
+}
+"""What each word under ``read`` of the table of keys does; those without one are read with others."""
+_READ = tuple((row.name, _READERS[row.read]) for row in PLAN.keys if row.read in _READERS)
+_NOTED = tuple(row.name for row in PLAN.keys if row.read in ("note", "deadline"))
+"""The keys of a plan that are kept as people read them."""
 
 NAME = "definition-of-done"
 """The id of the task that a plan with ``done`` ends with."""

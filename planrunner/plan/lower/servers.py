@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from planrunner.plan.lower.values import Lowering
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
 FAMILY = "mcp."

@@ -24,7 +24,8 @@ from planrunner.plan.lower import values
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import Capability, Gate, Hook, Output, Param, Plan, Script, Task
 from planrunner.plan.nearest import meant, nearest
-from planrunner.plan.templates import is_template, references
+from planrunner.plan.templated import is_template
+from planrunner.plan.templates import references
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -145,7 +146,9 @@ class Toolbox:
             return made._replace(timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form))
         if tool.agent:
             plan = self._of_agent(tool, handed, lower)
-            return plan and made._replace(timeout=None, sub=plan, params={"prompt": _argument("prompt")})
+            if plan is None:
+                return None
+            return made._replace(timeout=None, sub=plan, params={"prompt": _argument("prompt")})
         if tool.plan:
             plan = self._plan(tool)
             if plan is None:

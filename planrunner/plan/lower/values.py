@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import Roster
@@ -19,13 +19,14 @@ from planrunner.plan.expressions.quantities import parse_count, parse_duration, 
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.files import Links
 from planrunner.plan.model import Budgets, Capability, Criterion, Expression, Param
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 Json: TypeAlias = "Any"
 
 
-class Pending(NamedTuple):
+class Pending(Struct):
     """A command that is lowered when the tasks beside it are known; ``defaults`` are those of its calls, ``family`` is
     where its verbs are looked up first (``git`` for ``status()``)."""
 
@@ -300,7 +301,7 @@ def criterion(low: Lowering, node: Node, known: frozenset[str]) -> Criterion | N
         return None
     whole = _new(Span, (node.start, node.end))
     span = whole if at is None else _new(Span, (at, at + len(content)))
-    return _new(Criterion, (content, _new(Expression, (content, found.tree, found.paths, span)), whole))
+    return Criterion(content, Expression(content, found.tree, found.paths, span), whole)
 
 
 def _explicit(low: Lowering, node: Mapping) -> Criterion | None:

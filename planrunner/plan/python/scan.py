@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from planrunner.plan.python.rules import (
     BUILTINS,
@@ -25,6 +24,7 @@ from planrunner.plan.python.rules import (
     canonical,
     rule_of,
 )
+from planrunner.records import Struct
 
 LARGEST = 256 << 10
 """Characters of a text that is looked at; a larger one is found unreadable."""
@@ -42,7 +42,7 @@ _GETTERS = ("getattr", "setattr", "delattr", "hasattr")
 _BY_TEXT = ("operator.attrgetter", "operator.methodcaller")
 
 
-class Found(NamedTuple):
+class Found(Struct):
     """A place that breaks a rule: ``rule`` as in ``RULES``, line and column from 1, ``start`` the offset in the text,
     ``snippet`` the line, ``what`` the name or value that counts. ``sure``: no ordinary code does this."""
 

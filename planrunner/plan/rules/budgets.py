@@ -12,8 +12,6 @@ from planrunner.plan.rules.view import PlanView, every_task, find_word, has_key,
 from planrunner.plan.tasks import tells_usage
 from planrunner.source import Span
 
-CODES = ("PLAN503",)
-
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
@@ -48,8 +46,6 @@ def _plan_place(view: PlanView, key: str) -> Span:
     match = re.compile(rf"\b{key}\b").search(view.source.text, view.plan.span.start, end)
     return Span(*match.span()) if match else view.plan.span
 
-
-SPENDING_CODES = ("PLAN506", "PLAN511")
 
 LABELLED = 5
 """How many of the other tasks a finding points at."""
@@ -153,8 +149,6 @@ def _finding(what: str, tasks: list[Task]) -> Diagnostic:
         help=f"give all tasks a limit by `defaults: {{budgets: {{{what}: …}}}}`, or each its own `budgets`",
     )
 
-
-LIMIT_CODES = ("PLAN213",)
 
 _KEY = r"(?m)(?:^|[{,])\s*[\"']?limits[\"']?\s*:"
 

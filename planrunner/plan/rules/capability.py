@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.jsontext import as_text
@@ -17,9 +17,8 @@ from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import capability_family, nearest, nearest_capability
 from planrunner.plan.rules.texts import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
-from planrunner.plan.templates import is_template
-
-CODES = ("PLAN007", "PLAN008", "PLAN009", "PLAN202")
+from planrunner.plan.templated import is_template
+from planrunner.records import Struct
 
 IN_PLAN_SCHEMA = frozenset({"shell", "files.read", "files.write", "noop", "fail", "sleep"})
 """Capabilities whose inputs the schema of plans knows: it has judged all their values under `with` but text."""
@@ -56,8 +55,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         if task.rollback is not None:
             yield from _action(view, task, task.rollback, "rollback")
 
-
-EXIT_CODES = ("PLAN235",)
 
 _EXITS = frozenset({"python.run"})
 """Capabilities that are a process of their own and take no script."""
@@ -107,7 +104,7 @@ def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Di
         yield from _inputs(view, _Use(task, capability, action.inputs, action.run, key))
 
 
-class _Use(NamedTuple):
+class _Use(Struct):
     """A capability with the inputs that it is given: by a task, or by what undoes one (``key``)."""
 
     task: Task
@@ -322,7 +319,7 @@ SHOWN = 8
 """So many names at most stand in a message."""
 
 
-class Fault(NamedTuple):
+class Fault(Struct):
     """One value that does not fit: ``path`` leads to it from the input, ``said`` is what it is and what was expected;
     ``near`` is what to write instead of the last word of it."""
 

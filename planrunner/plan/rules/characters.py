@@ -11,13 +11,11 @@ from planrunner.plan.rules.view import PlanView
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
-CODES = ("PLAN014",)
-
-_HIDDEN = re.compile(
+_HIDDEN = (
     "[\u0085\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff"
     "\U000e0000-\U000e007f]+"
 )
-_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TURNING = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 MOST = 20
 """Places of one plan that are told."""
 
@@ -27,14 +25,14 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not view.whole or text.isascii():
         return
     told = 0
-    for match in _HIDDEN.finditer(text):
+    for match in re.finditer(_HIDDEN, text):
         if match.start() == 0 and match[0] == "\ufeff":
             continue  # the mark that begins a file
         told += 1
         if told > MOST:
             return
         names = " ".join(f"U+{ord(sign):04X}" for sign in match[0][:4])
-        does = "changes the direction of writing" if _TURNING.search(match[0]) else "is invisible"
+        does = "changes the direction of writing" if re.search(_TURNING, match[0]) else "is invisible"
         message = f"the text contains {names}, which {does}"
         help_ = 'remove it, or write an escape in double quotes, such as `"\\u202e"`'
         yield Diagnostic("PLAN014", message, Span(match.start(), match.end()), help=help_)

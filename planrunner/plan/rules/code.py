@@ -9,14 +9,13 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.files.match import is_glob
+from planrunner.plan.access import touched
 from planrunner.plan.model import Capability, Task
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan
 from planrunner.plan.rules.texts import Text, has_templates, place_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
-from planrunner.plan.templates import is_template
-
-CODES = ("PLAN831", "PLAN832")
+from planrunner.plan.templated import is_template
 
 _RUNS = "python.run"
 _HELP = {
@@ -24,7 +23,6 @@ _HELP = {
     "shell": "give the program and its arguments as a list, without a shell",
     "hidden": "write the character as an escape, such as `\\u202e`",
 }
-_WRITERS = ("files.write", "files.template", "files.append", "files.edit", "files.copy", "files.move", "http.download")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -73,13 +71,15 @@ def _made(view: PlanView, here: int, task: Task) -> str:
         return ""
     if is_generated(inputs):
         return place
-    return place if any(_writes(view.plan.tasks[number], place) for number in view.graph.upstream(here)) else ""
+    return place if any(_writes(view, view.plan.tasks[number], place) for number in view.graph.upstream(here)) else ""
 
 
-def _writes(task: Task, path: str) -> bool:
+def _writes(view: PlanView, task: Task, path: str) -> bool:
     """Whether the plan itself says that a task makes a file."""
-    inputs = task.inputs if isinstance(task.inputs, dict) else {}
-    if task.uses in _WRITERS and path in (inputs.get("path"), inputs.get("to")):
+    capability = view.used.get(task.uses)
+    if capability is not None and any(
+        each.way == "write" and each.text == path for each in touched(capability, task.inputs)
+    ):
         return True
     if path in (*(each.path for each in task.artifacts), *(each.path for each in task.outputs)):
         return True
@@ -108,8 +108,6 @@ def _shows(task: Task, shown: str) -> bool:
 def _may_show(item: str, shown: str) -> bool:
     return (is_template(item) and not is_template(shown)) or is_glob(item)
 
-
-TEMPLATE_CODES = ("PLAN216",)
 
 CODE = ("application/sql", "text/x-python", "application/x-sh")
 """What ``contentMediaType`` in the schema of an input says where the input is code."""

@@ -9,14 +9,13 @@ from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.tree import Tree, equalities
 from planrunner.plan.expressions.values import Problem
+from planrunner.plan.joins import WORDS
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.namespace import OUTCOME, Naming
 from planrunner.plan.rules.texts import Site, expressions_of, place_of
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
-
-CODES = ("PLAN201", "PLAN202", "PLAN204", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN236", "PLAN703")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -171,8 +170,18 @@ def never_so(view: PlanView, here: int, tree: Tree) -> Iterable[Problem]:
         yield Problem("PLAN206", f"`run.status` is never `{str(value)[:40]}` here", start, end, help_)
 
 
+def _misspelt_kind(problem: Problem, text: str) -> Problem:
+    """One word that nothing defines was meant as a kind of join."""
+    if problem.code != "PLAN201" or not text.isidentifier() or problem.help.startswith("did you mean"):
+        return problem
+    near = nearest(text, WORDS)
+    return problem._replace(help=f"did you mean `{near}`?" if near else f"a join is one of {', '.join(WORDS)}")
+
+
 def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
     span = place_of(view, site, problem.start, problem.end)
+    if site.key == "join":
+        problem = _misspelt_kind(problem, site.expression.text)
     code = problem.code
     help_ = problem.help
     if site.key == "join" and code == "PLAN205" and site.expression.text[problem.start : problem.end] in view.positions:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.diagnostics import Diagnostic, Label
+from planrunner.later import Later
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Approvers, Edge, Gate, Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.policy_checks import commands_of, judged
 from planrunner.plan.rights import Level, texts
 from planrunner.plan.rules.view import PlanView, every_task, find_word, label_of_no_task, names, span_of
 from planrunner.plan.tasks import inner
+from planrunner.records import Struct
 from planrunner.source import Span
 
-UNGATED_CODES = ("PLAN610",)
+if TYPE_CHECKING:
+    from planrunner.plan.policy_checks import commands_of, judged
+else:
+    commands_of = Later("planrunner.plan.policy_checks:commands_of")
+    judged = Later("planrunner.plan.policy_checks:judged")
+
 
 LABELS = frozenset("prod production data-deletion large-spend schema-migration".split())
 """Labels of work that people decide about in most teams."""
@@ -37,14 +43,14 @@ _COMMANDS = (
 )
 
 
-class _Reason(NamedTuple):
+class _Reason(Struct):
     """What calls for a gate, and the label that says so."""
 
     what: str
     label: str = ""
 
 
-class _Above(NamedTuple):
+class _Above(Struct):
     """What the tasks of a graph are held to: the labels for which a policy demands a gate, and its levels."""
 
     labels: frozenset[str]
@@ -177,8 +183,6 @@ def _command(task: Task) -> _Reason | None:
     return None
 
 
-LABEL_CODES = ("PLAN605", "PLAN606")
-
 _BY_PEOPLE = frozenset({"approval", "decision"})
 
 
@@ -236,8 +240,6 @@ def label_place(view: PlanView, label: str) -> Span:
 Place = Callable[[str], Span]
 """Where a role stands in the text."""
 
-APPROVER_CODES = ("PLAN607",)
-
 
 def check_approvers(view: PlanView) -> Iterable[Diagnostic]:
     if view.people is None:
@@ -284,8 +286,6 @@ def _unmet(view: PlanView, asked: Approvers, whose: str, place: Place) -> Iterab
         message = f"{whose} needs {asked.need} approvals, but only {count} may approve: {names(sorted(able))}"
         yield Diagnostic("PLAN607", message, place(""), help="give the role to more people, or lower `count`")
 
-
-REJECTION_CODES = ("PLAN611",)
 
 _OF_PEOPLE = ("approval", "decision")
 """Kinds of gates that people decide."""

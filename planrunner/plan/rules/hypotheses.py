@@ -14,8 +14,6 @@ from planrunner.plan.tasks import comes_last
 from planrunner.plan.templates import references
 from planrunner.source import Span
 
-CODES = ("PLAN231", "PLAN232", "PLAN233")
-
 _OF_ALL = (BEST, RANKED)
 
 

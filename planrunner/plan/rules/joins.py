@@ -11,8 +11,6 @@ from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.tasks import comes_last
 
-CODES = ("PLAN108",)
-
 LOOK_UP = 2_000
 """How many ancestors are looked at for one failure edge: handlers stand close to what they handle."""
 

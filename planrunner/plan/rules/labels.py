@@ -10,9 +10,6 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.gates import LABELS, gated_labels, spelt
 from planrunner.plan.rules.view import PlanView, every_task, find_word, names, span_of
 
-CODES = ("PLAN619",)
-OPTION_CODES = ("PLAN620",)
-
 _SHORT = 5
 """Characters up to which a label is only one edit from another."""
 

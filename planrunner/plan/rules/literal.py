@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.expressions.tree import Tree, children
@@ -17,7 +16,9 @@ from planrunner.plan.lower.branches import SPREAD
 from planrunner.plan.rules.texts import bound_names, expressions_of, questions, texts_of
 from planrunner.plan.rules.unused import IDLE, NOT_OBEYED
 from planrunner.plan.rules.view import PlanView, find_text
-from planrunner.plan.templates import is_template, templates, tree_of
+from planrunner.plan.templated import is_template, templates
+from planrunner.plan.templates import tree_of
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -59,7 +60,7 @@ _OTHERWISE = "write the text itself: it is the same in every run"
 _ANY = "*"
 
 
-class _Claims(NamedTuple):
+class _Claims(Struct):
     """What is evaluated: texts by the id of their task (empty: of the plan) and their key, and the places of
     expressions."""
 
@@ -67,7 +68,7 @@ class _Claims(NamedTuple):
     places: list[tuple[int, int]]
 
 
-class _Place(NamedTuple):
+class _Place(Struct):
     """Where a node stands: the keys that lead to it, and the ids of the tasks around it (empty: the plan; ``_ANY``: a
     task that is not named there)."""
 

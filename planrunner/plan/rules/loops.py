@@ -10,8 +10,6 @@ from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView, find_word, sent_back, span_of
 from planrunner.source import Span
 
-CYCLE_CODES = ("PLAN103", "PLAN104")
-
 LABELS = 12
 """A label for each step, up to this many: a longer circle is printed whole in the message and labelled in part."""
 
@@ -41,9 +39,6 @@ def _circle(view: PlanView, cycle: list[int]) -> Diagnostic:
         labels=tuple(Label(*place) for place in rest),
         help="remove one of these needs; to repeat tasks until they succeed use `loop` or a gate's `rework`",
     )
-
-
-CODES = ("PLAN109",)
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -79,9 +74,6 @@ def _edge_place(task: Task, target: Task) -> Span:
         if edge.target == target.id and edge.span.end:
             return edge.span
     return span_of(task, "next", "on_failure", "on_success")
-
-
-REWORK_CODES = ("PLAN115",)
 
 
 def check_rework(view: PlanView) -> Iterable[Diagnostic]:

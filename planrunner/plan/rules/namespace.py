@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 
 from planrunner.plan.commands.names import OF_A_PROCESS
-from planrunner.plan.expressions import evaluate
+from planrunner.plan.expressions import values
 from planrunner.plan.expressions.check import (
     ANY,
     BOOL,
@@ -26,8 +26,9 @@ from planrunner.plan.expressions.check import (
     of_schema,
     optional,
 )
+from planrunner.plan.keys import Moment
 from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Field, Gate, Hypothesis, Output, Param, Task
-from planrunner.plan.rules.texts import Moment, bound_names
+from planrunner.plan.rules.texts import bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 from planrunner.plan.tasks import inside, tools_of
 
@@ -39,13 +40,13 @@ OUTCOME: Mapping[str, Type] = {
     "stderr": STRING,
     "attempt": NUMBER,
 }
-_FACTS = {name: declared(kind) for name, (kind, _) in evaluate.FACTS.items()}
+_FACTS = {name: declared(kind) for name, (kind, _) in values.FACTS.items()}
 FACTS: Mapping[str, Type] = {
     root: object_of(
         {name.partition(".")[2]: kind for name, kind in _FACTS.items() if name.startswith(f"{root}.")},
         f"the fact `{root}`",
     )
-    for root in sorted(evaluate.ROOTS)
+    for root in sorted(values.ROOTS)
 }
 _PLAN = object_of({"id": STRING, "name": STRING, "title": STRING, "version": STRING})
 _FAILURE = object_of({"task": STRING, "class": STRING, "message": STRING}, "a failure")

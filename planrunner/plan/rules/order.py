@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.agents import REFLECTION
@@ -14,15 +15,14 @@ from planrunner.plan.rules.guarantees import COMPLETED, OF_A_RUN, OF_A_SUCCESS, 
 from planrunner.plan.rules.texts import Read, Site, paths_in, place_of, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
 from planrunner.plan.tasks import comes_last
+from planrunner.records import Struct
 from planrunner.source import Source, Span
-
-CODES = ("PLAN203", "PLAN204")
 
 _SAID = (("decision",), ("by",), ("reason",), ("comment",))
 """Outputs of a gate however it was decided."""
 
 
-class _Ordered(NamedTuple):
+class _Ordered(Struct):
     """A read of the task at position ``earlier``."""
 
     read: Read
@@ -251,3 +251,28 @@ def _reason(view: PlanView, item: _Ordered) -> Span:
     if has_key(task, "join"):
         return span_of(task, "join")
     return span_of(other, "allow_failure") if other.allow_failure and has_key(other, "allow_failure") else Span(0, 0)
+
+
+def check_sessions(view: PlanView) -> Iterable[Diagnostic]:
+    """Tasks that continue one session of an agent have a defined order."""
+    tasks = view.plan.tasks
+    by_session: dict[str, list[int]] = {}
+    for here, task in enumerate(tasks):
+        if task.agent is not None and task.agent.session:
+            by_session.setdefault(task.agent.session, []).append(here)
+    pairs = [pair for positions in by_session.values() for pair in pairwise(positions)]
+    before = view.graph.precedes([*pairs, *((second, first) for first, second in pairs)]) if pairs else []
+    for (first, second), forth, back in zip(pairs, before, before[len(pairs) :]):
+        if not (forth or back):
+            yield _unordered(tasks[first], tasks[second])
+
+
+def _unordered(first: Task, second: Task) -> Diagnostic:
+    session = second.agent.session if second.agent is not None else ""
+    return Diagnostic(
+        "PLAN851",
+        f"`{first.id}` and `{second.id}` continue the session `{session}` in no defined order",
+        span_of(second, "session"),
+        labels=(Label(span_of(first, "session"), f"`{first.id}` continues it too"),),
+        help=f"order the tasks (`needs: [{first.id}]`), or give each its own session",
+    )

@@ -11,8 +11,6 @@ from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.model import Criterion, FailureMode, Gate, Task
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN601", "PLAN603", "PLAN701")
-
 _WAITS = "the run pauses there with exit code 8; use `run` or `uses` for work of a program, `agent` for work of a model"
 
 
@@ -118,8 +116,6 @@ def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 60 else line[:57] + "…"
 
-
-PROGRAM_CODES = ("PLAN609",)
 
 _PROGRAMS = frozenset(
     "ansible ansible-playbook apt apt-get aws awk az bash brew bundle cargo cat cd chmod chown clang cmake composer "

@@ -10,16 +10,14 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.access import Ground, refused_tasks
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import meant, nearest_capability
-from planrunner.plan.policy_checks import IneffectiveEntry, Known, Wanted, ineffective_entries, refusal
-from planrunner.plan.rights import Right
+from planrunner.plan.policy_checks import IneffectiveEntry, Known, ineffective_entries, refusal
+from planrunner.plan.rights import Access, Decision
 from planrunner.plan.rules.texts import Text, Within, place_of, value_place
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 from planrunner.plan.shell.commands import unread
 from planrunner.plan.tasks import every
 from planrunner.source import Span
-
-CODES = ("PLAN801",)
 
 _KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env", "run"), "dependencies": ("with", "run")}
 """Where a task says what a section of a policy is about."""
@@ -36,7 +34,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         yield unclear or Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
 
 
-def _unread(view: PlanView, task: Task, wanted: Wanted, right: Right) -> Diagnostic | None:
+def _unread(view: PlanView, task: Task, wanted: Access, right: Decision) -> Diagnostic | None:
     """The finding about a script of which an entry denies some commands, and whose commands cannot all be told."""
     if wanted.section != "capabilities" or "run:" not in right.entry or not isinstance(task.run, str):
         return None
@@ -86,7 +84,7 @@ def _owner(view: PlanView, name: str) -> Task:
     return view.plan.tasks[view.positions[name.partition("/")[0]]]
 
 
-def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
+def _place(view: PlanView, task: Task, wanted: Access) -> Span:
     if wanted.at:
         return _place_of_file(view, task, wanted)
     keys = _KEYS[wanted.section]
@@ -94,15 +92,12 @@ def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
     return place if place != task.span else span_of(task, *keys)
 
 
-def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
+def _place_of_file(view: PlanView, task: Task, wanted: Access) -> Span:
     key, *path = wanted.at
     if key in ("outputs", "artifacts", "backup", "evidence"):
         return find_word(view, task, str(path[0]), str(key))
     inputs = task.inputs if key == "with" or task.rollback is None else {"with": task.rollback.inputs}
     return value_place(view, Within(task, str(key), inputs), tuple(path))[0]
-
-
-ENTRY_CODES = ("PLAN802", "PLAN803")
 
 
 def check_entries(view: PlanView) -> Iterable[Diagnostic]:
@@ -129,9 +124,6 @@ def _spans(view: PlanView) -> tuple[tuple[str, Span], ...]:
     text = view.source.text
     match = re.search(rf"(?m)^{key}", text) or re.search(rf"(?m)(?:^\s+|[{{,]\s*){key}", text)
     return (("policy", Span(*match.span(1)) if match is not None else view.plan.span),)
-
-
-CAPABILITY_CODES = ("PLAN009",)
 
 
 def check_capabilities(view: PlanView) -> Iterable[Diagnostic]:

@@ -10,20 +10,20 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.access import taken, touched
 from planrunner.plan.graph import Graph
+from planrunner.plan.joins import ON_SUCCESS
 from planrunner.plan.model import Edge, Fanout, Task
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.plan.shell.parse import parse
 from planrunner.plan.shell.tree import Command, Word, started
 from planrunner.plan.tasks import comes_last, inside
-from planrunner.plan.templates import holds_template
+from planrunner.plan.templated import holds_template
+from planrunner.records import Struct
 from planrunner.source import Span
-
-CODES = ("PLAN510",)
 
 Way = Literal["read", "write", "append"]
 
@@ -35,10 +35,9 @@ _FREELY = ("files.mkdir", "sql.", "git.", "branch.")
 _APPENDS = ("files.append", "kb.note", "kb.claim")
 _SHELLS = ("sh", "bash", "dash", "ash")
 _GOES_ELSEWHERE = ("cd", "pushd", "popd")
-_ONLY_AFTER_FAILURES = ("one_failed", "all_failed")
 
 
-class _Touch(NamedTuple):
+class _Touch(Struct):
     """A file that a task touches: ``name`` is the task by its path from the list on, ``at`` the place in its text,
     ``whens`` the conditions of tasks inside that one of the list."""
 
@@ -49,7 +48,7 @@ class _Touch(NamedTuple):
     whens: frozenset[str] = frozenset()
 
 
-class _Pair(NamedTuple):
+class _Pair(Struct):
     first: int
     second: int
     one: _Touch
@@ -249,8 +248,7 @@ class _Branches:
     def _on_failures(self, one: int, other: int) -> bool:
         """Whether one waits for a failure of what the other waits for."""
         for each in self._upstream(one):
-            join = self._graph.tasks[each].join
-            waits = join.kind in _ONLY_AFTER_FAILURES or join.expression is not None
+            waits = self._graph.tasks[each].join.kind not in ON_SUCCESS
             if waits and not self._upstream(other).isdisjoint(self._graph.needs[each]):
                 return True
         return False

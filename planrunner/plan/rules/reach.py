@@ -9,10 +9,8 @@ from planrunner.plan.expressions.evaluate import constant
 from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, plan_key, span_of
 from planrunner.plan.tasks import comes_last
-from planrunner.plan.templates import templates
+from planrunner.plan.templated import templates
 from planrunner.source import Span
-
-CODES = ("PLAN105", "PLAN106")
 
 NEVER_FAILS = frozenset({"noop"})
 """Capabilities that do nothing that could go wrong."""
@@ -31,9 +29,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if there >= 0:
                 dead[here, there] = bool(reason) and dead.get((here, there), True)
     yield from _unreachable(view, {pair for pair, is_dead in dead.items() if is_dead})
-
-
-STEP_CODES = ("PLAN621",)
 
 
 def check_steps(view: PlanView) -> Iterable[Diagnostic]:
@@ -110,8 +105,6 @@ def _report(view: PlanView, here: int) -> Diagnostic:
         ]
     return Diagnostic("PLAN105", f"no path leads to `{task.id}`", task.span, "never starts", tuple(labels[:6]))
 
-
-ROLE_CODES = ("PLAN110",)
 
 MEANING = {
     "START": "no task before it",

@@ -8,8 +8,6 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView, every_task, span_of
 
-CODES = ("PLAN604", "PLAN608")
-
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in every_task(view.plan.tasks):

@@ -18,8 +18,6 @@ from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN218", "PLAN219", "PLAN220", "PLAN221", "PLAN234")
-
 _FIRST = r"(?:^|[;&|({]|\b(?:if|while|until|then|do|else|elif)\b|!)[ \t]*"
 """Where the first word of a command may stand."""
 _BASH = (

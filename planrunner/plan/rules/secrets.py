@@ -15,9 +15,6 @@ from planrunner.plan.tasks import DeclaredSecret, declared_secrets, named_creden
 from planrunner.plan.templates import references
 from planrunner.source import Span
 
-CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")
-LITERAL_CODES = ("PLAN224",)
-
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     if view.credentials or view.hidden or any(task.secrets or named_credential(task) for task in view.plan.tasks):

@@ -12,13 +12,9 @@ from planrunner.plan.model import MAX_ITEMS, Fanout, Task
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN508", "PLAN509")
-
 MANY = 10_000
 """Instances of one task from which on a plan is asked whether it means them."""
 
-
-NAME_CODES = ("PLAN622",)
 
 LONGEST = 100
 """Characters of a name: files and folders are called by it, with more around it."""

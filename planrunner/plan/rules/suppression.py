@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
+from planrunner.records import Struct
 from planrunner.source import Source
 
 MARK = "planrunner: ignore["
 _COMMENT = r"#\s*planrunner: ignore\[([A-Za-z0-9_,\s-]*)\]"
 
 
-class Suppression(NamedTuple):
+class Suppression(Struct):
     """Findings that stay, and how many a comment silenced."""
 
     findings: tuple[Diagnostic, ...]

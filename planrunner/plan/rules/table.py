@@ -8,43 +8,20 @@ anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import cache
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.later import load
 from planrunner.plan.agents import CHECK
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules import (
-    budgets,
-    capability,
     characters,
-    code,
-    expressions,
-    gates,
-    hypotheses,
-    joins,
-    labels,
     literal,
-    loops,
-    order,
-    people,
-    policy,
-    races,
-    reach,
-    rollback,
-    scripts,
-    secrets,
-    sessions,
-    sizes,
-    taint,
-    targets,
-    templates,
-    timeouts,
-    unused,
-    windows,
 )
 from planrunner.plan.rules.suppression import Suppression, suppress
-from planrunner.plan.rules.view import Container, PlanView, Project, inside, view_of, written
-from planrunner.plan.templates import is_template
+from planrunner.plan.rules.view import Container, PlanView, Project, every_task, inside, meets_foreign, view_of, written
+from planrunner.plan.templated import is_template
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node
@@ -56,57 +33,111 @@ MOST_ERRORS = 100
 MOST_OTHERS = 50_000
 """Warnings and notes of one rule that are kept."""
 
-TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
-    (capability.CODES, capability.check),
-    (capability.EXIT_CODES, capability.check_exit_codes),
-    (policy.CAPABILITY_CODES, policy.check_capabilities),
-    (characters.CODES, characters.check),
-    (unused.KEY_CODES, unused.check_keys),
-    (targets.CODES, targets.check),
-    (loops.CYCLE_CODES, loops.check_cycles),
-    (reach.CODES, reach.check),
-    (reach.STEP_CODES, reach.check_steps),
-    (joins.CODES, joins.check),
-    (loops.CODES, loops.check),
-    (loops.REWORK_CODES, loops.check_rework),
-    (reach.ROLE_CODES, reach.check_roles),
-    (expressions.CODES, expressions.check),
-    (order.CODES, order.check),
-    (races.CODES, races.check),
-    (hypotheses.CODES, hypotheses.check),
-    (templates.CODES, templates.check),
-    (code.TEMPLATE_CODES, code.check_templates),
-    (scripts.CODES, scripts.check),
-    (code.CODES, code.check),
-    (unused.PARAM_CODES, unused.check_params),
-    (timeouts.CODES, timeouts.check),
-    (timeouts.WATCHDOG_CODES, timeouts.check_watchdogs),
-    (budgets.CODES, budgets.check),
-    (rollback.CODES, rollback.check),
-    (budgets.SPENDING_CODES, budgets.check_spending),
-    (budgets.LIMIT_CODES, budgets.check_limits),
-    (people.CODES, people.check),
-    (gates.REJECTION_CODES, gates.check_rejections),
-    (people.PROGRAM_CODES, people.check_programs),
-    (gates.LABEL_CODES, gates.check_labels),
-    (labels.CODES, labels.check),
-    (labels.OPTION_CODES, labels.check_options),
-    (gates.UNGATED_CODES, gates.check_ungated),
-    (gates.APPROVER_CODES, gates.check_approvers),
-    (windows.CODES, windows.check),
-    (sizes.CODES, sizes.check),
-    (sizes.NAME_CODES, sizes.check_names),
-    (policy.CODES, policy.check),
-    (policy.ENTRY_CODES, policy.check_entries),
-    (taint.CODES, taint.check),
-    (secrets.CODES, secrets.check),
-    (secrets.LITERAL_CODES, secrets.check_literal),
-    (sessions.CODES, sessions.check),
+
+def _is_held_to_a_policy(view: PlanView) -> bool:
+    held = (task.policy or (task.sub is not None and task.sub.policy) for task in every_task(view.plan.tasks))
+    return bool(view.levels or view.plan.policy) or any(held)
+
+
+def _lists_capabilities(view: PlanView) -> bool:
+    return any(isinstance(task.notes, dict) and "capabilities" in task.notes for task in view.plan.tasks)
+
+
+def _runs_python(view: PlanView) -> bool:
+    return "python.run" in view.used
+
+
+def _has_inputs(view: PlanView) -> bool:
+    return any(task.inputs or task.rollback is not None for task in view.plan.tasks)
+
+
+def _meets_foreign(view: PlanView) -> bool:
+    return view.whole and meets_foreign(view.plan, view.capabilities)
+
+
+def _has_hypotheses(view: PlanView) -> bool:
+    return bool(view.plan.hypotheses) or any(task.evidence for task in view.plan.tasks)
+
+
+def _has_windows(view: PlanView) -> bool:
+    return "window" in view.source.text or any(gate.window for _, gate in view.plan.gated)
+
+
+def _is_labelled(view: PlanView) -> bool:
+    return any(task.labels or task.gate is not None for task in every_task(view.plan.tasks))
+
+
+class Listed(Struct):
+    """A rule by its place, ``module:function`` of this room, which is loaded for the first plan that ``acts`` says it
+    acts on; without that for every plan."""
+
+    place: str
+    acts: Callable[[PlanView], bool] | None = None
+
+    def __call__(self, view: PlanView) -> Iterable[Diagnostic]:
+        if self.acts is not None and not self.acts(view):
+            return ()
+        check: Check = _loaded(self.place)
+        return check(view)
+
+
+@cache
+def _loaded(place: str) -> Check:
+    check: Check = load(f"planrunner.plan.rules.{place}")
+    return check
+
+
+TABLE: tuple[Listed, ...] = (
+    Listed("capability:check"),
+    Listed("capability:check_exit_codes"),
+    Listed("policy:check_capabilities", _lists_capabilities),
+    Listed("characters:check"),
+    Listed("unused:check_keys"),
+    Listed("targets:check"),
+    Listed("loops:check_cycles"),
+    Listed("reach:check"),
+    Listed("reach:check_steps"),
+    Listed("joins:check"),
+    Listed("loops:check"),
+    Listed("loops:check_rework"),
+    Listed("reach:check_roles"),
+    Listed("expressions:check"),
+    Listed("order:check"),
+    Listed("races:check"),
+    Listed("hypotheses:check", _has_hypotheses),
+    Listed("templates:check"),
+    Listed("code:check_templates", _has_inputs),
+    Listed("scripts:check"),
+    Listed("code:check", _runs_python),
+    Listed("unused:check_params"),
+    Listed("timeouts:check"),
+    Listed("timeouts:check_watchdogs"),
+    Listed("budgets:check"),
+    Listed("rollback:check"),
+    Listed("budgets:check_spending"),
+    Listed("budgets:check_limits"),
+    Listed("people:check"),
+    Listed("gates:check_rejections"),
+    Listed("people:check_programs"),
+    Listed("gates:check_labels"),
+    Listed("labels:check", _is_labelled),
+    Listed("labels:check_options", _is_labelled),
+    Listed("gates:check_ungated"),
+    Listed("gates:check_approvers"),
+    Listed("windows:check", _has_windows),
+    Listed("sizes:check"),
+    Listed("sizes:check_names"),
+    Listed("policy:check", _is_held_to_a_policy),
+    Listed("policy:check_entries", _is_held_to_a_policy),
+    Listed("taint:check", _meets_foreign),
+    Listed("secrets:check"),
+    Listed("secrets:check_literal"),
+    Listed("order:check_sessions"),
 )
 _NOTHING = Project()
 
 
-class Parsed(NamedTuple):
+class Parsed(Struct):
     """The canonical tree of a plan (None: it is not looked at), and what was found before the rules."""
 
     tree: Node | None = None
@@ -140,7 +171,7 @@ def examine(
     parsed: Parsed = _UNPARSED,
 ) -> Suppression:
     """Like ``run``, together with the number of silenced findings."""
-    checks = (*(check for _, check in TABLE), *more)
+    checks: tuple[Check, ...] = (*TABLE, *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     views: list[PlanView] = []
@@ -186,7 +217,7 @@ def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) ->
 
 
 def _found(check: Check, view: PlanView) -> Iterable[Diagnostic]:
-    return _tolerated(check, view) if view.refused else _enough(check(view))
+    return _tolerated(check, view) if view.refused else _capped(check(view))
 
 
 def _named(view: PlanView, found: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
@@ -201,12 +232,12 @@ def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:
     """What a rule finds in a plan that the schema has refused. Rules may rely on the schema, so one that stumbles over
     a value that it does not allow is left out: what is wrong with that value has been told."""
     try:
-        yield from _enough(check(view))
+        yield from _capped(check(view))
     except (TypeError, AttributeError, ValueError, KeyError, IndexError):
         return
 
 
-def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+def _capped(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """What one rule finds, up to a limit: a plan without hope must not cost its size times its faults.
     It goes on behind many warnings and notes, since an error decides whether a plan runs, and keeps only so many."""
     errors = others = 0

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.model import Task
 from planrunner.plan.rules.texts import Text, place_of
-from planrunner.plan.rules.view import PlanView, every_task, span_of
-from planrunner.plan.taint.findings import Found, judged, told
+from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.plan.taint.findings import TaintedFlow, judged, told
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.levels import Place, is_of_tools
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.taint.traits import known, row
 from planrunner.plan.tasks import every
-
-CODES = ("PLAN811", "PLAN812", "PLAN813", "PLAN814")
 
 _CODE = {
     "url": "PLAN812",
@@ -35,39 +32,7 @@ _WHAT = {
 }
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not view.whole or not meets_foreign(view.plan, view.capabilities):
-        return ()
-    return _judged(view)
-
-
-def meets_foreign(plan: Plan, capabilities: Mapping[str, Capability | None]) -> bool:
-    """Whether anything of a plan, or of those it links, may give foreign text; most plans have none."""
-    if _says_foreign(plan.policy):
-        return True
-    for task in every_task(plan.tasks):
-        if task.gate is not None or task.command or _says_foreign(task.policy) or _may_ask(task.run):
-            return True
-        found = capabilities.get(task.uses) if task.uses else None
-        if found is not None and found.foreign:
-            return True
-        if task.sub is not None and _says_foreign(task.sub.policy):
-            return True
-    return False
-
-
-def _says_foreign(policy: Any) -> bool:
-    return isinstance(policy, dict) and policy.get("foreign") is True
-
-
-def _may_ask(run: Any) -> bool:
-    """Whether a command may ask a server; the flow looks closer."""
-    text = run if isinstance(run, str) else run[0] if run else ""
-    return any(name in text for name in ("curl", "wget", "http", "xh", "aria2c", "lynx", "w3m", "gh", "glab"))
-
-
-def _judged(view: PlanView) -> Iterator[Diagnostic]:
-    # Late: a plan without foreign text needs none of it.
+def check(view: PlanView) -> Iterator[Diagnostic]:
     tasks = list(every(view.plan.tasks))
     names = {action.uses for task in tasks for action in (task, task.rollback) if action is not None}
     rows = {name: row(found) for name in names if name and (found := view.capabilities.get(name)) is not None}
@@ -86,7 +51,7 @@ def _allows_hosts(view: PlanView, place: Place) -> bool:
     return any(isinstance(each, list) or (isinstance(each, dict) and each.get("allow")) for each in networks)
 
 
-def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnostic:
+def _finding(view: PlanView, flow: Flow, place: Place, found: TaintedFlow) -> Diagnostic:
     code = _CODE.get(found.sink.use, "PLAN811")
     task, level = place.task, place.level
     assert task is not None
@@ -113,7 +78,7 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
 _HOSTS = "list the hosts that may be reached: `policy: {network: {allow: [api.example.org]}}`"
 
 
-def _way_out(flow: Flow, task: Task, found: Found) -> str:
+def _way_out(flow: Flow, task: Task, found: TaintedFlow) -> str:
     """The lines that mend it."""
     first = next((cell for cell in reversed(found.way) if cell.kind == "output"), None)
     written = flow.levels.task(first.at).task if first is not None else None

@@ -12,8 +12,6 @@ from planrunner.plan.rules.view import PlanView, find_default, find_text, find_w
 from planrunner.plan.tasks import size
 from planrunner.source import Span
 
-CODES = ("PLAN101", "PLAN201", "PLAN237")
-
 CLASSES = (
     *("transient", "logic", "policy", "timeout", "stalled", "interrupted", "precondition", "rejected", "expired"),
     *("budget", "doubt", "exhausted", "breaker", "cancelled"),

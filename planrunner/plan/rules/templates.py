@@ -19,10 +19,9 @@ from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.texts import Text, has_templates, place_of, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shell.quoting import problems as script_problems
-from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, codes, is_template, tree_of
+from planrunner.plan.templated import is_template
+from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, codes, tree_of
 from planrunner.plan.templates import problems as template_problems
-
-CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217", "PLAN236")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:

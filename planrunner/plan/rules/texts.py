@@ -6,20 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 from planrunner.plan.expressions.tree import children, path_of
+from planrunner.plan.keys import PLAN, TASK, Moment
 from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
-from planrunner.plan.templates import is_template, references, templates
+from planrunner.plan.templated import is_template, templates
+from planrunner.plan.templates import references
+from planrunner.records import Struct
 from planrunner.source import Span
 from planrunner.syntax.scalars import BadEscape, unquote
-
-Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds", "call"]'
-"""When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),
-to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop. What
-an agent wants to call is judged before the call is made."""
-
 
 _COPES = r"\|\s*(?:default|d)\b|\b(?:default|d|exists)\s*\(|\bis\s+(?:not\s+)?defined\b|\bif\b"
 """A template that says what to write where a value is missing."""
@@ -28,7 +25,7 @@ _TASKS = r"tasks\s*[.\[]"
 _BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 
 
-class Site(NamedTuple):
+class Site(Struct):
     """An expression of the task at position ``here``; ``key`` is the key of the task that holds it."""
 
     here: int
@@ -37,7 +34,7 @@ class Site(NamedTuple):
     expression: Expression
 
 
-class Text(NamedTuple):
+class Text(Struct):
     """A text with a template; ``here`` is -1 for the plan's own. ``script`` marks shell text, ``outside`` a text that
     stands in the plan, not in the task that reads it."""
 
@@ -49,56 +46,62 @@ class Text(NamedTuple):
     outside: bool = False
 
 
+_MOMENTS: dict[str, Moment] = {row.name: row.moment for row in (*PLAN.keys, *TASK.keys)}
+
+
+def _site(here: int, key: str, expression: Expression) -> Site:
+    return Site(here, key, _MOMENTS[key], expression)
+
+
 def expressions_of(view: PlanView) -> Iterator[Site]:
     """Every expression of the tasks of one view."""
     for here, task in enumerate(view.plan.tasks):
         if task.when is not None:
-            yield Site(here, "when", "facts", task.when)
+            yield _site(here, "when", task.when)
         for setting in task.computed:
-            yield Site(here, setting.name.partition(".")[0], "before", setting.expression)
+            yield _site(here, setting.name.partition(".")[0], setting.expression)
         if task.join.expression is not None:
-            yield Site(here, "join", "results", task.join.expression)
-        if task.concluding:
-            yield from _criteria(here, "done", "before", task.expect)
-        elif task.expect:
-            yield from _criteria(here, "expect", "after", task.expect)
+            yield _site(here, "join", task.join.expression)
+        if task.expect:
+            yield from _criteria(here, "done" if task.concluding else "expect", task.expect)
         if task.edges:
             for edge in task.edges:
                 if edge.condition is not None:
-                    yield Site(here, "next", "after", edge.condition)
+                    yield _site(here, "next", edge.condition)
         if task.preconditions:
-            yield from _criteria(here, "preconditions", "facts", task.preconditions)
+            yield from _criteria(here, "preconditions", task.preconditions)
         if task.postconditions:
-            yield from _criteria(here, "postconditions", "after", task.postconditions)
+            yield from _criteria(here, "postconditions", task.postconditions)
         for evidence in task.evidence:
             for condition in (evidence.supports, evidence.refutes):
                 if condition is not None:
-                    yield Site(here, "evidence", "after", condition)
+                    yield _site(here, "evidence", condition)
         if task.gate is not None:
-            yield from _criteria(here, "checks", "checks", task.gate.checks)
+            yield from _criteria(here, "checks", task.gate.checks)
             if task.gate.choose is not None:
-                yield Site(here, "choose", "checks", task.gate.choose)
+                yield _site(here, "choose", task.gate.choose)
             for option in task.gate.options:
                 if option.each is not None:
-                    yield Site(here, "options", "before", option.each)
-        if task.failure_modes:
-            yield from _detectors(here, task)
-        if task.fanout is not None and task.fanout.foreach is not None:
-            yield Site(here, "foreach", "before", task.fanout.foreach)
+                    yield _site(here, "options", option.each)
+        for mode in task.failure_modes:
+            if mode.detect is not None and mode.detect.expression is not None:
+                yield _site(here, "failure_modes", mode.detect.expression)
         if task.fanout is not None:
+            if task.fanout.foreach is not None:
+                yield _site(here, "foreach", task.fanout.foreach)
             for axis in task.fanout.axes:
                 if axis.expression is not None:
-                    yield Site(here, "matrix", "before", axis.expression)
+                    yield _site(here, "matrix", axis.expression)
         if task.fresh is not None and task.fresh.condition is not None:
-            yield Site(here, "fresh", "facts", task.fresh.condition)
+            yield _site(here, "fresh", task.fresh.condition)
         until = _until(task)
         if until is not None:
-            yield Site(here, "until" if task.agent is not None else "loop", "rounds", until)
+            yield _site(here, "until" if task.agent is not None else "loop", until)
         for hook in task.agent.calls if task.agent is not None else ():
             if hook.when is not None:
-                yield Site(here, "calls", "call", hook.when)
+                yield _site(here, "calls", hook.when)
     for here, gate in _demanded(view):
-        yield from _criteria(here, "checks", "checks", gate.checks)
+        yield from _criteria(here, "checks", gate.checks)
 
 
 def _until(task: Task) -> Expression | None:
@@ -116,16 +119,10 @@ def _demanded(view: PlanView) -> Iterator[tuple[int, Gate]]:
             yield here, gate
 
 
-def _criteria(here: int, key: str, moment: Moment, criteria: Iterable[Criterion]) -> Iterator[Site]:
+def _criteria(here: int, key: str, criteria: Iterable[Criterion]) -> Iterator[Site]:
     for criterion in criteria:
         if criterion.expression is not None:
-            yield Site(here, key, moment, criterion.expression)
-
-
-def _detectors(here: int, task: Task) -> Iterator[Site]:
-    for mode in task.failure_modes:
-        if mode.detect is not None and mode.detect.expression is not None:
-            yield Site(here, "failure_modes", "detect", mode.detect.expression)
+            yield _site(here, key, criterion.expression)
 
 
 def bound_names(task: Task) -> tuple[str, ...]:
@@ -149,21 +146,15 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.run is not None:
             yield from _run(here, task.run)
         if task.inputs:
-            for text in templates(task.inputs):
-                yield Text(here, "with", "before", text)
-        for key, value in (
-            *(("env", value) for _, value in task.env),
-            ("cwd", task.cwd),
-            ("stdin", task.stdin),
-            ("ready", task.ready),
-        ):
-            if is_template(value):
-                yield Text(here, key, "before", value)
+            yield from _texts(here, "with", task.inputs)
+        for _, value in task.env:
+            yield from _texts(here, "env", value)
+        for key, value in (("cwd", task.cwd), ("stdin", task.stdin), ("ready", task.ready)):
+            if value:
+                yield from _texts(here, key, value)
         if task.agent is not None:
-            for text in templates(task.agent.prompt):
-                yield Text(here, "prompt", "before", text)
-            for text in templates([hook.text for hook in task.agent.calls]):
-                yield Text(here, "calls", "before", text)
+            yield from _texts(here, "prompt", task.agent.prompt)
+            yield from _texts(here, "calls", [hook.text for hook in task.agent.calls], "before")
         elif task.outputs or task.artifacts:
             held = task.loop is not None or bool(task.subplan)
             yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")
@@ -172,13 +163,18 @@ def texts_of(view: PlanView) -> Iterator[Text]:
             yield from _rare(here, task)
         if task.gate is not None:
             yield from _question(here, task.gate)
-        if is_template(task.command):
-            yield Text(here, "command", "rounds" if task.subplan else "before", task.command)
+        if task.command:
+            yield from _texts(here, "command", task.command, "rounds" if task.subplan else "before")
         if task.rollback is not None:
-            for text in templates([task.rollback.inputs, task.rollback.run]):
-                yield Text(here, "rollback", "after", text)
+            yield from _texts(here, "rollback", [task.rollback.inputs, task.rollback.run])
     for here, gate in _demanded(view):
         yield from _question(here, gate, outside=True)
+
+
+def _texts(here: int, key: str, value: Any, moment: Moment = "") -> Iterator[Text]:
+    """The texts with templates in the value of a key, at the moment of the key where no other is given."""
+    for text in templates(value):
+        yield Text(here, key, moment or _MOMENTS[key], text)
 
 
 def questions(gate: Gate) -> tuple[tuple[str, Any], ...]:
@@ -204,19 +200,15 @@ def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
 
 def _rare(here: int, task: Task) -> Iterator[Text]:
     """The texts of keys that few tasks have."""
-    parts: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
+    yield from _texts(here, "params", task.params)
+    yield from _texts(here, "backup", task.backup)
     if task.fresh is not None:
-        parts.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
+        yield from _texts(here, "fresh", [task.fresh.inputs, task.fresh.outputs], "before")
     if task.loop is not None:
-        parts.append(("loop", "rounds", task.loop.carry))
+        yield from _texts(here, "loop", task.loop.carry)
     if task.fanout is not None:
-        parts += [
-            ("foreach", "before", task.fanout.items),
-            ("matrix", "before", _listed(task.fanout.matrix)),
-        ]
-    for key, moment, value in parts:
-        for text in templates(value):
-            yield Text(here, key, moment, text)
+        yield from _texts(here, "foreach", task.fanout.items)
+        yield from _texts(here, "matrix", _listed(task.fanout.matrix))
 
 
 def _listed(matrix: Any) -> list[Any]:
@@ -262,7 +254,7 @@ def plain_references(text: str) -> list[Reference] | None:
     return references if len(references) == text.count("{{") and "{%" not in text else None
 
 
-class Read(NamedTuple):
+class Read(Struct):
     """A path that something reads, at ``start`` to ``end`` of a text; ``optional``: a missing value is allowed."""
 
     here: int
@@ -380,7 +372,7 @@ def _end_of_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-class Within(NamedTuple):
+class Within(Struct):
     """Data that stands under a key of a task."""
 
     task: Task

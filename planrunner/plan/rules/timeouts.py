@@ -12,14 +12,12 @@ from planrunner.plan.model import Retry, Task
 from planrunner.plan.rules.view import PlanView, is_named_subplan, region_of, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN501", "PLAN504", "PLAN507")
-
 _BARE = re.compile(
     r"(?:timeout|timebox|heartbeat|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))"
 )
 _DIRECT = frozenset({"timeout", "timebox", "heartbeat", "expires"})
 _TIMED = _DIRECT | {"retry", "budgets"}
-_ONCE, _FREE = Task._field_defaults["retry"], Task._field_defaults["budgets"]
+_ONCE, _FREE = Task("").retry, Task("").budgets
 _MANY_ATTEMPTS = 100_000
 
 
@@ -142,9 +140,6 @@ def _bare(text: str, start: int, end: int) -> Iterable[Diagnostic]:
             help=f"write `{number}s`, or the intended unit: ms, s, m, h, d",
             fix=Fix(f"write `{number}s`", (Edit(span, f"{number}s"),)),
         )
-
-
-WATCHDOG_CODES = ("PLAN502",)
 
 
 def check_watchdogs(view: PlanView) -> Iterable[Diagnostic]:

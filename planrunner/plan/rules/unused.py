@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.lower.task import HANDED_DOWN
+from planrunner.plan.keys import TASK
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.rules.view import PlanView, every_task, has_key, names, plan_key, span_of
-from planrunner.plan.templates import is_template, templates
+from planrunner.plan.templated import is_template, templates
 from planrunner.source import Span
 from planrunner.syntax.tree import Json
-
-PARAM_CODES = ("PLAN209",)
 
 _READ = r"params\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)|\[\s*[\"']([^\"']+)[\"']|(\[\s*[A-Za-z_]|\}\}|\||\)))"
 """One parameter, or (last group) all of them: ``{{ params }}`` and ``params[name]``."""
@@ -62,8 +60,6 @@ def _subtracted(name: str, read: set[str]) -> bool:
     return any(other.startswith(f"{name}-") for other in read)
 
 
-KEY_CODES = ("PLAN020", "PLAN021")
-
 NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
 """Keys of a policy that no run obeys where a plan says them."""
 
@@ -95,25 +91,11 @@ def check_keys(view: PlanView) -> Iterable[Diagnostic]:
             yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
 
 
-_OF_CONTAINERS = ["stdout", "heartbeat", "on_doubt", "backup", "artifacts"]
+_OF_CONTAINERS = tuple(row.name for row in TASK.keys if "containers" in row.idle)
 """Keys without an effect on a task with steps or rounds, which starts nothing itself."""
-
-_OF_LINKED = [*_OF_CONTAINERS, *HANDED_DOWN]
+_OF_LINKED = (*_OF_CONTAINERS, *(row.name for row in TASK.keys if "linked" in row.idle))
 """The same of a task whose subplan is a plan of its own, which says its environment itself."""
-
-_OF_PEOPLE = [
-    *_OF_CONTAINERS,
-    "with",
-    "env",
-    "cwd",
-    "delay",
-    "timeout",
-    "timebox",
-    "watchdog",
-    "retry",
-    "fresh",
-    "rollback",
-]
+_OF_PEOPLE = tuple(row.name for row in TASK.keys if "people" in row.idle)
 """Keys without an effect on a gate or an instruction: no attempt can be timed, repeated or undone."""
 
 
@@ -122,7 +104,7 @@ def _out_of_place(task: Task) -> Iterable[Diagnostic]:
     if task.loop is not None or task.steps or task.subplan:
         idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it on the tasks inside"
         if task.agent is not None:  # the calls that it wants are settled so
-            idle = [key for key in idle if key != "on_doubt"]
+            idle = tuple(key for key in idle if key != "on_doubt")
     elif task.subplan_file:
         idle, why, help_ = _OF_LINKED, "its subplan is a plan of its own", "write it there; `params` hands values over"
     elif task.gate is not None or not (task.uses or task.run is not None):

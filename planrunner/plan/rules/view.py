@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.frozen import EMPTY
@@ -13,13 +13,14 @@ from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
+from planrunner.records import Struct
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Json
 
 People = Mapping[str, tuple[str, ...]] | None
 
 
-class Project(NamedTuple):
+class Project(Struct):
     """What rules hold a plan to beside its text: the people of the project, the operator's levels of policy, and the
     ids of the credentials, each with the variable it comes from (empty: from elsewhere); None where not loaded."""
 
@@ -39,7 +40,7 @@ class Project(NamedTuple):
 _WORD = "A-Za-z0-9_*-"
 
 
-class Container(NamedTuple):
+class Container(Struct):
     """What stands around nested steps: what the nearest loop carries (None without one), the names that an item
     of a fan-out has, whether the run may be sent back there, and whether a timeout ends all of it."""
 
@@ -51,7 +52,7 @@ class Container(NamedTuple):
     """The graphs around, the nearest first, with the position of the container in each."""
 
 
-class PlanView(NamedTuple):
+class PlanView(Struct):
     """A plan as rules see it. ``positions`` tells where in ``plan.tasks`` an id stands; ``outer`` names the tasks
     around a nested list of steps, which its expressions may read as well."""
 
@@ -147,6 +148,31 @@ def every_task(tasks: Iterable[Task]) -> Iterator[Task]:
         if task.sub is not None and id(task.sub) not in linked:
             linked.add(id(task.sub))
             waiting += task.sub.tasks
+
+
+def meets_foreign(plan: Plan, capabilities: Mapping[str, Capability | None]) -> bool:
+    """Whether anything of a plan, or of those it links, may give foreign text; most plans have none."""
+    if _says_foreign(plan.policy):
+        return True
+    for task in every_task(plan.tasks):
+        if task.gate is not None or task.command or _says_foreign(task.policy) or _may_ask(task.run):
+            return True
+        found = capabilities.get(task.uses) if task.uses else None
+        if found is not None and found.foreign:
+            return True
+        if task.sub is not None and _says_foreign(task.sub.policy):
+            return True
+    return False
+
+
+def _says_foreign(policy: Any) -> bool:
+    return isinstance(policy, dict) and policy.get("foreign") is True
+
+
+def _may_ask(run: Any) -> bool:
+    """Whether a command may ask a server; the flow looks closer."""
+    text = run if isinstance(run, str) else run[0] if run else ""
+    return any(name in text for name in ("curl", "wget", "http", "xh", "aria2c", "lynx", "w3m", "gh", "glab"))
 
 
 def span_of(task: Task, *keys: str) -> Span:

@@ -11,8 +11,6 @@ from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.tasks import inside
 from planrunner.source import Span
 
-CODES = ("PLAN612",)
-
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     demanded = {label: gate for label, gate in view.plan.gated if gate.window}

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose
 from planrunner.plan.shell.parse import LEADS, parse
 from planrunner.plan.shell.tree import Command, Redirect, Word, started
 from planrunner.plan.shell.variables import steers
+from planrunner.records import Struct
 
 _LEADS = LEADS | frozenset("fi done }".split())
 _REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())
@@ -78,7 +78,7 @@ def unread(text: str, shell: str = "") -> int | None:
     return script.refusals[0].start if script.refusals else None
 
 
-class _Read(NamedTuple):
+class _Read(Struct):
     """A word with the values of its variables; ``shape`` is what of it is not quoted, with ``*`` for each part that the
     shell may make other words of."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose, may_become, words_match, words_may_match
-from planrunner.plan.templates import holds_template, is_template
+from planrunner.plan.templated import holds_template, is_template
+from planrunner.records import Struct
 
 SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
 CARRIERS = frozenset(
@@ -57,7 +57,7 @@ _BEFORE = {
 """Programs with verbs, and those of their options before the verb that take the next word."""
 
 
-def bare(words: tuple[str, ...]) -> tuple[str, ...]:
+def without_global_options(words: tuple[str, ...]) -> tuple[str, ...]:
     """A command without the options between its program and its verb: ``git -C . push`` pushes."""
     name = os.path.basename(words[0]) if words else ""
     if name not in _BEFORE:
@@ -92,7 +92,7 @@ def comparable(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
     return [each for each in meant if each], (_plain(program), *words[1:])
 
 
-def astray(commands: Sequence[Sequence[str]], elsewhere: bool) -> bool:
+def names_program_elsewhere(commands: Sequence[Sequence[str]], elsewhere: bool) -> bool:
     """Whether a script names a program by a relative path that does not begin where the run works: its task works
     ``elsewhere``, or the script goes there itself. What allows such a path means the file below the run's directory."""
     moves = elsewhere or any(os.path.basename(words[0]) in _MOVING for words in commands if words)
@@ -156,7 +156,7 @@ def _may_start(begins: str) -> bool:
     return any(each.startswith(begins) for each in _ACTIONS)
 
 
-class _Installer(NamedTuple):
+class _Installer(Struct):
     """``verbs`` are the words behind the program that install what follows; ``taking`` are options whose value names no
     package, ``lists`` those whose value is one, or a list; ``alone`` is the list that is meant without names."""
 
@@ -273,7 +273,7 @@ def _installer(words: tuple[str, ...]) -> tuple[_Installer, tuple[str, ...]] | N
     installer = _INSTALLERS.get(_ALIKE.get(program, program))
     if installer is None:
         return None
-    words = bare(words)
+    words = without_global_options(words)
     at = 1
     while installer.verbs != ("",) and at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in installer.taking else 1
@@ -314,7 +314,7 @@ def words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> b
         if not every and launches(words):
             return True
         patterns, words = comparable(patterns, words, every)
-        if not every and (plain := bare(words)) != words:
+        if not every and (plain := without_global_options(words)) != words:
             answers = (words_fit(patterns, plain, every), _as_written(patterns, words, every))
             return True if True in answers else None if None in answers else False
     return _as_written(patterns, words, every)

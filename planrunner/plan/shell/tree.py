@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.templates import Placeholder
+from planrunner.records import Struct
 
 HOLE = "\0"
 """Stands for a template in the text of a word."""
@@ -21,7 +22,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=")
 """An assignment to a variable or, in bash, to one place of an array."""
 
 
-class Part(NamedTuple):
+class Part(Struct):
     """A part of a word. ``text`` is without quotes; of an expansion it is the source if that is the name of a variable
     alone (a ``variable``), else one sign with the whole in ``source``. ``escaped`` is quoted by a backslash; ``quoted``
     tells it of an expansion."""
@@ -87,7 +88,7 @@ class Word:
         self.holes.append(hole)
 
 
-class Redirect(NamedTuple):
+class Redirect(Struct):
     """A redirection: its sign (empty for a here-document), where it stands, the word right before the sign, how many
     words of the command come before, and the word it names."""
 
@@ -128,7 +129,7 @@ class Edit(NamedTuple):
     form: str
 
 
-class Script(NamedTuple):
+class Script(Struct):
     """A script: every command that it may run, wherever it stands, an inner one before the one around it; the templates
     that can be passed, and the ``refusals`` of others. ``beyond`` is the offset of the first construct that is more
     than words, quotes and lists of commands, or that is never closed; behind it the commands are a guess."""

@@ -10,12 +10,12 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from planrunner.plan.shell.parse import parse
 from planrunner.plan.shell.programs import CARRIERS, DECLARING, SHELLS
 from planrunner.plan.shell.tree import Word
 from planrunner.plan.taint.traits import STEERING
+from planrunner.records import Struct
 
 ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?="
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\})")
@@ -41,7 +41,7 @@ def redirected(text: str) -> Iterator[str]:
         yield from dict.fromkeys(match[2] for match in _REDIRECTED.finditer(text))
 
 
-class Carried(NamedTuple):
+class Carried(Struct):
     """What a variable of a script may hold: the ``templates`` of values, one text after the other, and ``texts``, which
     are names of files, or of files whose content it is."""
 

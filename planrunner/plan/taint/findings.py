@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.model import Capability, Gate, Plan, Task
 from planrunner.plan.taint.flow import Flow, holes, read
-from planrunner.plan.taint.levels import Cell, Key, Level, Place, is_of_tools, meant
+from planrunner.plan.taint.levels import Cell, Key, Place, TaskScope, is_of_tools, meant
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink, sinks, votes
 from planrunner.plan.taint.traits import USES, known, may_be_plan, may_run, row
+from planrunner.records import Struct
 
 Json = Any
 Passed = Callable[[Key], bool]
@@ -47,7 +48,7 @@ def call_shown(place: Place) -> bool:
     task, level = place.task, place.level
     assert task is not None
     plans: list[Plan] = [level.plan]
-    here: Level | None = level
+    here: TaskScope | None = level
     while here is not None:
         plans.append(here.plan)
         here = here.outer
@@ -57,14 +58,14 @@ def call_shown(place: Place) -> bool:
 
 def _before(place: Place) -> Iterator[Place]:
     """The gates without which the task, or one that holds it, does not start."""
-    level: Level | None = place.level
+    level: TaskScope | None = place.level
     task: Task | None = place.task
     while level is not None and task is not None:
         yield from _needed(level, task)
         task, level = level.holder, level.outer
 
 
-def _needed(level: Level, task: Task) -> Iterator[Place]:
+def _needed(level: TaskScope, task: Task) -> Iterator[Place]:
     waiting, seen = [task], {task.id}
     for here in waiting:
         for name in _certain(level, here):
@@ -76,7 +77,7 @@ def _needed(level: Level, task: Task) -> Iterator[Place]:
                     yield Place(level, found)
 
 
-def _certain(level: Level, task: Task) -> tuple[str, ...]:
+def _certain(level: TaskScope, task: Task) -> tuple[str, ...]:
     """The tasks that have to end well before this one starts."""
     if task.needs:
         return task.needs if task.join.kind == "all" else ()
@@ -125,7 +126,7 @@ FARTHEST = 6
 """Tasks of a way that are told."""
 
 
-class Found(NamedTuple):
+class TaintedFlow(Struct):
     """A value that would become something: ``way`` are the values it came through, the foreign one first."""
 
     sink: Sink
@@ -134,7 +135,7 @@ class Found(NamedTuple):
 
 def judged(
     flow: Flow, place: Place, part: str | None = None, passed: Callable[[Key], bool] | None = None
-) -> Iterator[Found]:
+) -> Iterator[TaintedFlow]:
     """What of a task foreign text may not become, and may. ``part`` and ``passed`` as in ``sinks`` and ``shown``."""
     found = near(flow, place, part)
     if not found:
@@ -147,7 +148,7 @@ def judged(
             continue
         way = whence(flow, sink, before)
         if way:
-            yield Found(sink, way)
+            yield TaintedFlow(sink, way)
 
 
 def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
@@ -219,7 +220,7 @@ def _forward(before: dict[Cell, Cell | None], cell: Cell | None) -> Iterator[Cel
         cell = before[cell]
 
 
-def told(flow: Flow, place: Place, found: Found) -> str:
+def told(flow: Flow, place: Place, found: TaintedFlow) -> str:
     """The way in words: ``page`` (http.get) → ``summary`` (llm.complete) → ``apply`` uses it as a command."""
     steps: dict[Key, str] = {}
     for cell in found.way:

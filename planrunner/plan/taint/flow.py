@@ -17,7 +17,9 @@ from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, i
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
 from planrunner.plan.tasks import tools_of
-from planrunner.plan.templates import codes, holds_template, placeholders, references, templates, tree_of
+from planrunner.plan.templated import holds_template, templates
+from planrunner.plan.templates import codes, placeholders, references, tree_of
+from planrunner.records import Struct
 
 Json = Any
 
@@ -364,7 +366,7 @@ _COUNTING = frozenset("abs count float int length round sum wordcount".split())
 _DECIDING = frozenset({"compare", "not", "and", "or", "kind", "empty", "quantity", "const", "sign"})
 
 
-class Hole(NamedTuple):
+class Hole(Struct):
     """A ``{{ … }}`` of a text, with the paths whose values come out of it."""
 
     start: int

@@ -7,20 +7,21 @@ from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inside, tools_of
+from planrunner.records import Struct
 
 Key: TypeAlias = "tuple[str, ...]"
 Path: TypeAlias = "tuple[str, ...]"
 Json = Any
 
 
-class Level(NamedTuple):
+class TaskScope(Struct):
     """Tasks that see each other. ``key`` are the ids from the plan down to the task that holds them, ``holder`` is that
     task; ``plan`` is the one they are written in. Behind a ``linked`` level nothing of the levels around is seen."""
 
     key: Key
     plan: Plan
     tasks: dict[str, Task]
-    outer: Level | None = None
+    outer: TaskScope | None = None
     holder: Task | None = None
     linked: bool = False
 
@@ -29,7 +30,7 @@ class Place(NamedTuple):
     """Where something is read: a level, and the task there (None: the level itself, as for the outputs of a plan).
     ``after``: the task has acted and sees what it gave."""
 
-    level: Level
+    level: TaskScope
     task: Task | None = None
     after: bool = False
 
@@ -38,7 +39,7 @@ class Place(NamedTuple):
         return self.level.key if self.task is None else (*self.level.key, self.task.id)
 
 
-class Cell(NamedTuple):
+class Cell(Struct):
     """A value: an ``output`` of the task ``at``, all of its ``input``, a ``param`` of the linked plan or what the loop
     there carries (``carry``), the ``item`` of a fan-out, or what people ``told`` who sent the run back. ``*`` is any
     name; ``path`` is the member that is meant."""
@@ -53,9 +54,9 @@ class Levels:
     """The levels of one plan, each made on demand."""
 
     def __init__(self, plan: Plan) -> None:
-        self._made: dict[Key, Level] = {(): Level((), plan, _named(plan.tasks))}
+        self._made: dict[Key, TaskScope] = {(): TaskScope((), plan, _named(plan.tasks))}
 
-    def level(self, key: Key) -> Level:
+    def level(self, key: Key) -> TaskScope:
         """The tasks inside the task that a key names; raises KeyError for unknown ones."""
         found = self._made.get(key)
         if found is None:
@@ -65,7 +66,7 @@ class Levels:
             if not tasks:
                 raise KeyError(key)
             plan = outer.plan if container.sub is None else container.sub
-            found = Level(key, plan, _named(tasks), outer, container, container.sub is not None)
+            found = TaskScope(key, plan, _named(tasks), outer, container, container.sub is not None)
             self._made[key] = found
         return found
 
@@ -74,7 +75,7 @@ class Levels:
         level = self.level(key[:-1])
         return Place(level, level.tasks[key[-1]])
 
-    def inside(self, place: Place) -> Level | None:
+    def inside(self, place: Place) -> TaskScope | None:
         """The tasks that a task holds."""
         assert place.task is not None
         return self.level(place.key) if _held(place.task) else None
@@ -95,7 +96,7 @@ def _held(task: Task) -> tuple[Task, ...]:
     return inside(task) or tools_of(task)
 
 
-def is_of_tools(level: Level) -> bool:
+def is_of_tools(level: TaskScope) -> bool:
     """Whether the tasks of a level are the tools of a model, which chooses their inputs."""
     return level.holder is not None and bool(tools_of(level.holder))
 
@@ -104,9 +105,9 @@ def _named(tasks: tuple[Task, ...]) -> dict[str, Task]:
     return {task.id: task for task in tasks}
 
 
-def climbing(level: Level) -> Iterator[Level]:
+def climbing(level: TaskScope) -> Iterator[TaskScope]:
     """A level and those around it that it sees."""
-    here: Level | None = level
+    here: TaskScope | None = level
     while here is not None:
         yield here
         here = None if here.linked else here.outer
@@ -131,7 +132,7 @@ def meant(place: Place, path: Path) -> list[Cell]:
     return _item(place, root, rest) or _own(place, path)
 
 
-def _of_task(level: Level, name: str, rest: Path) -> list[Cell]:
+def _of_task(level: TaskScope, name: str, rest: Path) -> list[Cell]:
     for around in climbing(level):
         if name in around.tasks:
             return of_task(Place(around, around.tasks[name]), rest)

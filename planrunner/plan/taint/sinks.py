@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.model import Action
 from planrunner.plan.shell.tree import HOLE
@@ -18,7 +18,8 @@ from planrunner.plan.taint.positions import (
     use_of_input,
 )
 from planrunner.plan.taint.traits import DIGEST, STEERING, files_of, makes_rules
-from planrunner.plan.templates import templates
+from planrunner.plan.templated import templates
+from planrunner.records import Struct
 
 Json = Any
 
@@ -27,7 +28,7 @@ LOOKED_AT = frozenset({"url", "host", "page", "path", "option", "written"})
 known before, with content from outside."""
 
 
-class Sink(NamedTuple):
+class Sink(Struct):
     """A place where values become something. ``part`` is empty or ``rollback``; ``key`` and ``name`` say
     under which key of the task and which input it stands, ``text`` is the text there and ``template`` the part of it
     that counts. ``value`` is what has to be filled in to see what it comes to."""

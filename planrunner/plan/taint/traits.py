@@ -5,7 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
@@ -73,7 +75,7 @@ _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 _HARMLESS = ("pure", "read")
 
 
-class Known(NamedTuple):
+class Known(Struct):
     """``foreign`` outputs come from outside, ``own`` ones by the capability itself; ``closed`` are
     members of outputs that hold no free text. ``shaped`` gives for an output the input with its schema, ``uses`` for an
     input what its value becomes. ``writes`` are inputs that name files."""

@@ -12,6 +12,7 @@ from planrunner.frozen import EMPTY
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
 from planrunner.plan.rights import Level, entries, restricts, texts
+from planrunner.records import Struct
 from planrunner.safety.project import read_settings, settings_files, unsound
 
 Kind = Literal["none", "landlock", "bubblewrap", "docker"]
@@ -44,7 +45,7 @@ class Missing(NamedTuple):
     folder: bool
 
 
-class Branch(NamedTuple):
+class Branch(Struct):
     """The trees of candidates of a run lie in ``folder``, which is denied: they come and go while others are shut in.
     ``tree`` is the one that a call is made in and that is let in again, ``ground`` what stands for the working
     directory in it. Paths are empty where there is none."""
@@ -61,7 +62,7 @@ class Branch(NamedTuple):
 _NO_BRANCH = Branch()
 
 
-class Confinement(NamedTuple):
+class Confinement(Struct):
     """What a process is shut into. Paths are absolute and real; of two that lie in each other the inner one counts, and
     for the same path the later of ``readable``, ``writable``, ``guarded``, ``denied``.
 
@@ -98,7 +99,7 @@ class Confinement(NamedTuple):
         return self.denied
 
 
-class Command(NamedTuple):
+class Command(Struct):
     """What is to be shut in; ``name`` is unique to the attempt, ``proxy`` the socket of the proxy, if any."""
 
     arguments: Sequence[str]
@@ -133,7 +134,7 @@ _OPERATOR = "planrunner.yaml"
 _WILD = frozenset("*?")
 
 
-class Scope(NamedTuple):
+class Scope(Struct):
     """See the fields of the same names of ``Confinement``."""
 
     writable: tuple[str, ...]
@@ -143,7 +144,7 @@ class Scope(NamedTuple):
     missing: tuple[Missing, ...]
 
 
-class _Let(NamedTuple):
+class _Allowed(Struct):
     """Something to be let in; ``folder`` None where it is there already."""
 
     path: str
@@ -156,8 +157,8 @@ def scope(
     """What these levels let in of the working directory and around it. What they deny is denied in the tree of a
     candidate as well. Raises Refused for a pattern that would have too many files looked at."""
     root = os.path.realpath(root)
-    writable = [_Let(root), *_outside(levels, root, "write")]
-    readable = [_Let(root), *_outside(levels, root, "read", "write")]
+    writable = [_Allowed(root), *_outside(levels, root, "write")]
+    readable = [_Allowed(root), *_outside(levels, root, "read", "write")]
     denied: list[str] = [os.path.realpath(state)]
     opened = False
     for level in levels:
@@ -167,7 +168,7 @@ def scope(
         read, write = files.get("read"), files.get("write")
         if write is not None or read is not None:
             mine = texts(write if write is not None else read)
-            opened = (opened or _Let(root) in writable) and write is not None and any(map(_names_git, mine))
+            opened = (opened or _Allowed(root) in writable) and write is not None and any(map(_names_git, mine))
             writable = _both(writable, list(_found(mine, root)))
         if read is not None:
             readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
@@ -231,14 +232,14 @@ def beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
+def _both(one: list[_Allowed], other: list[_Allowed]) -> list[_Allowed]:
     """What both let in: of two that lie in each other the inner one."""
     shared = [each for each in one if any(beneath(each.path, around.path) for around in other)]
     shared += [each for each in other if any(beneath(each.path, around.path) for around in one)]
     return list(dict.fromkeys(shared))
 
 
-def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
+def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Allowed]:
     """What the operator lets in from outside the working directory."""
     for level in levels:
         files = level.data.get("files") if level.is_operators and isinstance(level.data, dict) else None
@@ -247,21 +248,21 @@ def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
             yield from (each for each in named if not beneath(each.path, root))
 
 
-def _found(patterns: Iterable[str], root: str) -> Iterator[_Let]:
+def _found(patterns: Iterable[str], root: str) -> Iterator[_Allowed]:
     """What patterns stand for now, whatever links lead there."""
     for pattern in patterns:
         plain = pattern.removesuffix("/**").rstrip("/") or "."
         if pattern == "**":
-            yield _Let(root)
+            yield _Allowed(root)
         elif not _WILD & set(plain):
             yield _named(os.path.join(root, plain), pattern != plain)
         else:
-            yield from (_Let(os.path.realpath(path)) for path in _fitting(pattern, root))
+            yield from (_Allowed(os.path.realpath(path)) for path in _fitting(pattern, root))
 
 
-def _named(path: str, folder: bool) -> _Let:
+def _named(path: str, folder: bool) -> _Allowed:
     real = os.path.realpath(path)
-    return _Let(real) if os.path.exists(real) else _Let(real, folder)
+    return _Allowed(real) if os.path.exists(real) else _Allowed(real, folder)
 
 
 def _denied(patterns: Iterable[str], root: str) -> Iterator[str]:
@@ -337,7 +338,7 @@ class Place(NamedTuple):
     branch: Branch = _NO_BRANCH
 
 
-class Demand(NamedTuple):
+class Demand(Struct):
     """How strict it has to be. ``asked`` says that a level names the kind or wants a sandbox as such, so that nothing
     weaker will do; else it only has to enforce what is declared. ``who`` demands it."""
 

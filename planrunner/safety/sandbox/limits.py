@@ -7,8 +7,8 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from planrunner.records import Struct
 from planrunner.safety.sandbox.confinement import Confinement, beneath, ruling
 from planrunner.safety.sandbox.wrapper import made
 
@@ -26,7 +26,7 @@ _RULING = ("planrunner.yaml", ".git")
 """Names at the top of the working directory that rule over what is run there later."""
 
 
-class Breach(NamedTuple):
+class Breach(Struct):
     """A limit that was passed, or another rule that was broken; ``rule`` is its name, ``what`` a file that it is
     about."""
 
@@ -196,7 +196,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
-class Used(NamedTuple):
+class Used(Struct):
     """Living processes, bytes of memory they hold, and processor seconds of them and of those that have ended."""
 
     processes: int
@@ -204,7 +204,7 @@ class Used(NamedTuple):
     cpu: float
 
 
-class _Seen(NamedTuple):
+class _Seen(Struct):
     started: int
     pages: int
     ticks: int

@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 LANDLOCK = {"create": 444, "add": 445, "restrict": 446}
 """Numbers of the system calls, the same on every architecture."""
@@ -104,7 +105,7 @@ _OF_USERS = {
 _CONTAINER = "in a container, start that with `--security-opt {}`"
 
 
-class Obstacle(NamedTuple):
+class Obstacle(Struct):
     """``what`` is in the way, as one clause, and ``cure`` removes it."""
 
     what: str

@@ -7,14 +7,16 @@ to a judged address; nothing else leaves, whatever the process inside does with 
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import shutil
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
+
+from planrunner.records import Struct
 
 if TYPE_CHECKING:
     from planrunner.safety.sandbox.refusals import Tally
@@ -30,7 +32,7 @@ _PATIENCE, _IDLE = 30.0, 300.0
 """Seconds for a request and for a connection, and seconds that a tunnel may be silent."""
 
 
-class Endpoint(NamedTuple):
+class Endpoint(Struct):
     """A judged address, as the functions of sockets take it."""
 
     family: int
@@ -178,15 +180,20 @@ _BETWEEN = frozenset(("connection", "proxy-connection", "proxy-authorization", "
 def _pass_on(one: socket.socket, other: socket.socket) -> None:
     """Hand bytes on both ways until both sides have said all, or neither says anything for long."""
     towards = {one: other, other: one}
-    while towards:
-        ready, _, _ = select.select(list(towards), [], [], _IDLE)
-        if not ready:
-            return
-        for source in ready:
-            if data := source.recv(65536):
-                towards[source].sendall(data)
-            else:
-                towards.pop(source).shutdown(socket.SHUT_WR)
+    with selectors.DefaultSelector() as open_sides:
+        for side in towards:
+            open_sides.register(side, selectors.EVENT_READ)
+        while towards:
+            ready = open_sides.select(_IDLE)
+            if not ready:
+                return
+            readable = {key.fileobj for key, _ in ready}
+            for source in [side for side in (one, other) if side in readable]:
+                if data := source.recv(65536):
+                    towards[source].sendall(data)
+                else:
+                    open_sides.unregister(source)
+                    towards.pop(source).shutdown(socket.SHUT_WR)
 
 
 def _answer(client: socket.socket, status: str, message: str) -> None:

@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from planrunner.records import Struct
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Command, Confinement, Kind
 from planrunner.safety.sandbox.wrapper import PACKAGE, Wrapped, wrapped
@@ -26,7 +27,7 @@ _OF_THE_ENGINE = ("daemon",)
 """What no sandbox without namespaces could hold: the engine ends daemons with their task."""
 
 
-class Probe(NamedTuple):
+class Probe(Struct):
     """One thing that was tried; ``found`` says what got out, and is empty where the sandbox held."""
 
     name: str
@@ -34,7 +35,7 @@ class Probe(NamedTuple):
     found: str = ""
 
 
-class _Outside(NamedTuple):
+class _Outside(Struct):
     """What is put outside to be got at."""
 
     order: dict[str, Json]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE = 0x00050000
@@ -68,7 +69,7 @@ _FAMILIES = (1, 2, 10, 16)
 """Of sockets: unix, IPv4, IPv6, netlink (which tells a program of its own interfaces)."""
 
 
-class _Test(NamedTuple):
+class _Test(Struct):
     """An argument of a system call, by its number, and the values that are refused; with a ``mask`` any of its bits."""
 
     call: int

@@ -8,8 +8,9 @@ import marshal
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from planrunner.records import Struct
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Command, Confinement, Refused, beneath
 from planrunner.safety.sandbox.presence import obstacle
@@ -28,7 +29,7 @@ _SLACK = (2, 256 << 20, 64)
 much is seen, and told by its rule, before a process fails by itself."""
 
 
-class Wrapped(NamedTuple):
+class Wrapped(Struct):
     """What to start, with which environment and where. ``descriptors`` have to be handed on to it and closed here;
     ``container`` is the name of one to be removed afterwards."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
@@ -12,6 +14,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from planrunner.jsontext import read_outside
+from planrunner.service.context import HereProject, HereVisitor, behalf
 from planrunner.views.documents import document_schema
 
 Json = Any
@@ -72,8 +75,38 @@ class _Sent(Request):
             raise HTTPException(400, f"the body is not JSON that can be used: {error}") from None
 
 
+def _answering(endpoint: Callable[..., Json], status: int) -> Callable[..., Response]:
+    """Has the function of an address, which gives a document, called for the visitor and in the project of a request.
+    A function that does not say what scope it needs is for those who may read."""
+    signature = inspect.signature(endpoint, eval_str=True)
+    own = list(signature.parameters.values())
+    here = {"visitor": HereVisitor, "project": HereProject}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+        for name, kind in here.items()
+        if name not in signature.parameters
+    ]
+
+    @wraps(endpoint)
+    def answer(**given: Any) -> Response:
+        visitor, project = given["visitor"], given["project"]
+        with behalf(visitor, project):
+            document = endpoint(**{each.name: given[each.name] for each in own})
+        return document if isinstance(document, Response) else Answer(document, status)
+
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    made: Any = answer
+    made.__signature__ = signature.replace(parameters=[*added, *parameters], return_annotation=Response)
+    return answer
+
+
 class _Route(APIRoute):
     """An address of the API."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
+        if "{project}" in path and not inspect.iscoroutinefunction(endpoint):
+            endpoint = _answering(endpoint, more.get("status_code") or 200)
+        super().__init__(path, endpoint, **more)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()

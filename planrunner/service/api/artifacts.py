@@ -15,8 +15,8 @@ from planrunner.app.history.show import logs, look, read_log
 from planrunner.errors import NotFound
 from planrunner.journal.artifacts import Version
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.service.api.answers import Answer, Limit, Name, api_router, shaped
-from planrunner.service.context import HereProject, HereVisitor, behalf
+from planrunner.service.api.answers import Limit, Name, api_router, shaped
+from planrunner.service.context import HereProject
 from planrunner.views.documents import document_of, listing
 
 Json = Any
@@ -42,7 +42,6 @@ _TEXT: dict[int | str, dict[str, Json]] = {
 
 @router.get("/artifacts", responses=shaped("Versions, the newest first.", "artifacts", "total"))
 def artifacts(
-    visitor: HereVisitor,
     project: HereProject,
     plan: Annotated[str, Query(max_length=200)] = "",
     task: Annotated[str, Query(max_length=500)] = "",
@@ -51,24 +50,22 @@ def artifacts(
     run: Annotated[str, Query(max_length=100)] = "",
     skip: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
     limit: Limit = 100,
-) -> Answer:
+) -> Json:
     """List versions of artifacts, the newest first."""
-    with behalf(visitor, project):
-        try:
-            every = listed(Wanted(plan, task, name, type, run), project.state)
-        except NotFound:
-            if run:
-                raise
-            every = []  # nothing has run yet
+    try:
+        every = listed(Wanted(plan, task, name, type, run), project.state)
+    except NotFound:
+        if run:
+            raise
+        every = []  # nothing has run yet
     rows = map(version_object, every[skip : skip + limit])
-    return Answer(listing("artifacts", rows, total=len(every)))
+    return listing("artifacts", rows, total=len(every))
 
 
 @router.get("/artifacts/{ref:path}/content", response_class=Response, responses=_BYTES)
-def content(visitor: HereVisitor, project: HereProject, ref: Name) -> Response:
+def content(project: HereProject, ref: Name) -> Response:
     """Download the content of a version: `plan/task/name`, with `@N` or `@RUN`, or a digest."""
-    with behalf(visitor, project):
-        version, store = found(ref, project.state)
+    version, store = found(ref, project.state)
     return StreamingResponse(
         _pieces(version, store),
         media_type="application/octet-stream",
@@ -81,15 +78,13 @@ def content(visitor: HereVisitor, project: HereProject, ref: Name) -> Response:
 
 
 @router.get("/artifacts/{ref:path}", responses=shaped("The version, and what it came from.", "ref", "sha256"))
-def artifact(visitor: HereVisitor, project: HereProject, ref: Name) -> Answer:
+def artifact(project: HereProject, ref: Name) -> Json:
     """Show a version of an artifact with its origin."""
-    with behalf(visitor, project):
-        return Answer(document_of(origin_object(shown(ref, project.state))))
+    return document_of(origin_object(shown(ref, project.state)))
 
 
 @router.get("/runs/{run}/log", response_class=Response, responses=_TEXT)
 def log(
-    visitor: HereVisitor,
     project: HereProject,
     run: Name,
     task: Annotated[str, Query(min_length=1, max_length=500)],
@@ -97,8 +92,7 @@ def log(
     tail: Annotated[int | None, Query(ge=0, lt=1 << 31, description="Only the last lines of each.")] = None,
 ) -> Response:
     """Read what attempts of a task wrote, with secrets redacted."""
-    with behalf(visitor, project):
-        every = logs(look(run, project.state), task, attempt)
+    every = logs(look(run, project.state), task, attempt)
 
     def text() -> Iterator[bytes]:
         for one in every:

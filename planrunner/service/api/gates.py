@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import Field
 
 from planrunner.app.people.gates import Voted, vote_document, waiting, waiting_among, waiting_document
 from planrunner.app.people.questions import project_questions
-from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
-from planrunner.service.context import Decider, HereProject, HereVisitor, behalf
-from planrunner.service.control import Ballot, HereControl
+from planrunner.machine.requests import Vote
+from planrunner.service.api.answers import Body, Limit, Name, api_router, shaped
+from planrunner.service.context import Decider, HereProject
+from planrunner.service.control import HereControl
 from planrunner.service.following import HereFollower
 from planrunner.views.documents import listing
 
@@ -34,6 +35,10 @@ class Said(Body):
     """Why; it is kept with the decision."""
     roles: list[str] = []
     """Roles by your own word, where no token says them."""
+
+    def vote(self, gate: str, verdict: Literal["approve", "reject"], **more: Any) -> Vote:
+        """The vote that it stands for."""
+        return Vote(gate, verdict, reason=self.rationale, shown=self.shown, roles=tuple(self.roles), **more)
 
 
 class Approval(Said):
@@ -62,54 +67,49 @@ class Reply(Said):
 
 @router.get("/gates", responses=_PAGE)
 def every_gate(
-    visitor: HereVisitor,
     project: HereProject,
     follower: HereFollower,
     after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
     limit: Limit = 25,
-) -> Answer:
+) -> Json:
     """List what waits for a person in all runs, those of the newest first, and on the first page what the project
     itself asks: plans to trust and triggers that would start nothing, with `run_id` null. `after` of an answer asks for
     the next page; null after the last one. Gates of one run are on one page, also where they are more than `limit`."""
     page = follower.summaries.page_waiting(limit, after)
-    with behalf(visitor, project):
-        of_project = project_questions(project.root) if after is None else []
-        found = waiting_among([run.run for run in page.runs], project.state)
-        return Answer(waiting_document(found, time.time(), of_project, after=page.after))
+    of_project = project_questions(project.root) if after is None else []
+    found = waiting_among([run.run for run in page.runs], project.state)
+    return waiting_document(found, time.time(), of_project, after=page.after)
 
 
 @router.get("/runs/{run}/gates", responses=_WAITING)
-def gates_of_run(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def gates_of_run(project: HereProject, run: Name) -> Json:
     """List what waits for a decision in one run."""
-    with behalf(visitor, project):
-        return Answer(waiting_document(waiting(run, project.state), time.time()))
+    return waiting_document(waiting(run, project.state), time.time())
 
 
 @router.post("/runs/{run}/gates/{gate:path}/approve", responses=_VOTES)
 def approve(
     body: Approval, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name
-) -> Answer:
+) -> Json:
     """Approve a gate. The run continues by itself."""
-    ballot = Ballot("approve", body.shown, body.rationale, add=body.add, roles=body.roles)
-    return _votes(control.decide(visitor, project, run, gate, ballot))
+    return _votes(control.decide(visitor, project, run, body.vote(gate, "approve", add=body.add)))
 
 
 @router.post("/runs/{run}/gates/{gate:path}/reject", responses=_VOTES)
 def reject(
     body: Rejection, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name
-) -> Answer:
+) -> Json:
     """Reject a gate. The plan says what follows; the run continues by itself."""
-    ballot = Ballot("reject", body.shown, body.rationale, rework=body.rework, roles=body.roles)
-    return _votes(control.decide(visitor, project, run, gate, ballot))
+    return _votes(control.decide(visitor, project, run, body.vote(gate, "reject", rework=body.rework)))
 
 
 @router.post("/runs/{run}/gates/{gate:path}/answer", responses=_VOTES)
-def answer(body: Reply, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name) -> Answer:
+def answer(body: Reply, visitor: Decider, project: HereProject, control: HereControl, run: Name, gate: Name) -> Json:
     """Choose an option of a gate, or fill in its form."""
-    ballot = Ballot("approve", body.shown, body.rationale, body.choice, body.fields, roles=body.roles)
-    return _votes(control.decide(visitor, project, run, gate, ballot))
+    vote = body.vote(gate, "approve", choice=body.choice, fields=body.fields)
+    return _votes(control.decide(visitor, project, run, vote))
 
 
-def _votes(votes: list[Voted]) -> Answer:
+def _votes(votes: list[Voted]) -> Json:
     """What became of the votes."""
-    return Answer(listing("votes", map(vote_document, votes)))
+    return listing("votes", map(vote_document, votes))

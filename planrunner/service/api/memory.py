@@ -12,8 +12,8 @@ from planrunner.app.project.memory import Where
 from planrunner.knowledge.claims import Status, found
 from planrunner.knowledge.memory.entries import LayerName, Picked
 from planrunner.knowledge.notes import FOLDER, Kind
-from planrunner.service.api.answers import Answer, Body, Limit, Name, api_router, shaped
-from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Visitor, behalf
+from planrunner.service.api.answers import Body, Limit, Name, api_router, shaped
+from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Visitor
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of, listing
 
@@ -55,10 +55,10 @@ def entries(
     run: Run = "",
     lessons: Lessons = False,
     limit: Limit = 50,
-) -> Answer:
+) -> Json:
     """List what is remembered, search for it, or read some keys."""
     where, picked = _where(visitor, project, layer, run, lessons), Picked(prefix, tuple(tag))
-    with behalf(visitor, project), memory.opened(where) as opened:
+    with memory.opened(where) as opened:
         if keys:
             known = [opened.get(key) for key in keys.split(",")[:100]]
             data = [entry.as_json() for entry in known if entry is not None]
@@ -69,7 +69,7 @@ def entries(
         else:
             page, total = opened.page(picked, limit)
             data = [entry.as_json() for entry in page]
-    return Answer(listing("entries", data, layer=layer, total=total))
+    return listing("entries", data, layer=layer, total=total)
 
 
 @router.get("/memory/{key:path}", responses=shaped("The entry.", "key", "value"))
@@ -80,46 +80,42 @@ def entry(
     layer: Layer = "project",
     run: Run = "",
     lessons: Lessons = False,
-) -> Answer:
+) -> Json:
     """Show an entry and its source."""
-    with behalf(visitor, project), memory.opened(_where(visitor, project, layer, run, lessons)) as opened:
-        return Answer(document_of(memory.got(opened, key).as_json()))
+    with memory.opened(_where(visitor, project, layer, run, lessons)) as opened:
+        return document_of(memory.got(opened, key).as_json())
 
 
 @router.put("/memory/{key:path}", responses=shaped("The entry.", "key", "value"))
-def put(body: Remembered, visitor: Admin, project: HereProject, key: Name, layer: Layer = "project") -> Answer:
+def put(body: Remembered, visitor: Admin, project: HereProject, key: Name, layer: Layer = "project") -> Json:
     """Keep a value under a key. A token's holder vouches for it as a person where it is `trusted`."""
-    with behalf(visitor, project), memory.opened(_where(visitor, project, layer), writes=True) as opened:
-        return Answer(document_of(memory.put(opened, key, body.value, body.tags, body.trusted).as_json()))
+    with memory.opened(_where(visitor, project, layer), writes=True) as opened:
+        return document_of(memory.put(opened, key, body.value, body.tags, body.trusted).as_json())
 
 
 @router.delete("/memory/{key:path}", responses=shaped("The key.", "key"))
-def forget(visitor: Admin, project: HereProject, key: Name, layer: Layer = "project") -> Answer:
+def forget(visitor: Admin, project: HereProject, key: Name, layer: Layer = "project") -> Json:
     """Forget an entry."""
-    with behalf(visitor, project), memory.opened(_where(visitor, project, layer), writes=True) as opened:
+    with memory.opened(_where(visitor, project, layer), writes=True) as opened:
         memory.forget(opened, key)
-    return Answer(document_of({"key": key, "layer": layer}))
+    return document_of({"key": key, "layer": layer})
 
 
 @router.get("/knowledge", responses=shaped("Notes and claims.", "notes", "total"))
 def notes(
-    visitor: HereVisitor,
-    project: HereProject,
     query: Annotated[str, Query(max_length=500)] = "",
     kind: Kind | None = None,
     status: Status | None = None,
     tag: Tags = [],  # noqa: B006  # FastAPI copies defaults
     skip: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
     limit: Limit = 100,
-) -> Answer:
+) -> Json:
     """List notes and claims of the knowledge base; with `query` the matches, the best first."""
-    with behalf(visitor, project):
-        every = found(knowledge.all_notes(FOLDER), query, kind or "", status, [*tag])
-    return Answer(listing("notes", every[skip : skip + limit], total=len(every)))
+    every = found(knowledge.all_notes(FOLDER), query, kind or "", status, [*tag])
+    return listing("notes", every[skip : skip + limit], total=len(every))
 
 
 @router.get("/knowledge/{id}", responses=shaped("The note.", "id", "title"))
-def note(visitor: HereVisitor, project: HereProject, id: Name) -> Answer:
+def note(id: Name) -> Json:
     """Show a note, or a claim with the evidence for and against it."""
-    with behalf(visitor, project):
-        return Answer(document_of(knowledge.one(FOLDER, id)))
+    return document_of(knowledge.one(FOLDER, id))

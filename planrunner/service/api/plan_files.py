@@ -1,4 +1,4 @@
-"""Plans: listed, read, written, checked, previewed, drawn, drafted."""
+"""Plans: listed, read, written, checked, previewed, drawn, drafted, and what an editor of them asks for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from planrunner.app.plans.preview import Choice, missing_of, preview_object, pre
 from planrunner.app.runs.execute import ExecRequest, Silent
 from planrunner.jsontext import write_json
 from planrunner.plan.names import plan_paths
-from planrunner.service.api.answers import Answer, Body, Key, Name, Named, api_router, shaped
-from planrunner.service.context import HereProject, HereVisitor, Runner, Visitor, behalf
-from planrunner.service.control import HereControl, Order
+from planrunner.service.api.answers import Body, Key, Name, Named, api_router, shaped
+from planrunner.service.context import HereProject, Runner, Visitor, behalf
+from planrunner.service.control import HereControl, StartRequest
 from planrunner.service.plans import HereDrafts, author, checking, plan_of
 from planrunner.service.problems import Problem, require_own_address
 from planrunner.views.documents import document_of, listing
@@ -30,6 +30,7 @@ router = api_router("plans")
 
 Path = Annotated[str, Field(min_length=1, max_length=500, examples=["plans/release.yaml"])]
 _FINDINGS = shaped("The findings, as `lint --json` prints them.", "findings")
+_TEXT = shaped("The text.", "text", "changed")
 _PREVIEW = shaped("The preview, as `preview --json` prints it.", "digests", "params", "envelope")
 
 
@@ -86,69 +87,108 @@ class Inputs(Body):
     inputs: dict[str, Json] = {}
 
 
+class Written(Body):
+    """A text that stands in no file, and the path that it would have."""
+
+    path: Annotated[str, Field(min_length=1, max_length=500, examples=["plans/release.yaml"])]
+    text: Annotated[str, Field(max_length=edit.LARGEST, examples=["plan: release\ntasks:\n  - id: build\n    ru"])]
+
+
+class Cursor(Written):
+    """A place in a text: the number of characters before it."""
+
+    offset: Annotated[int, Field(ge=0, examples=[42])]
+
+
+class Mending(Written):
+    """Which fixes: the ``safe`` ones, ``all``, or the fingerprint of one finding."""
+
+    which: Annotated[str, Field(max_length=64, examples=["safe"])] = "safe"
+
+
+@router.post("/plans/complete", responses=shaped("The words, the best first.", "words", "start", "end"))
+def complete(body: Cursor) -> Json:
+    """Say what may be written at a place of a text: keys, values, capabilities, tasks, parameters, outputs."""
+    with checking():
+        found = edit.complete(body.path, body.text, body.offset)
+    words = [{**each._asdict(), "text": each.text or each.word} for each in found.words]
+    return {**listing("words", words), "start": found.start, "end": found.end}
+
+
+@router.post("/plans/format", responses=_TEXT)
+def fmt(body: Written) -> Json:
+    """Give a text in canonical form, as `planrunner fmt` writes it."""
+    with checking():
+        return _text(body, edit.formatted(body.path, body.text))
+
+
+@router.post("/plans/fix", responses=_TEXT)
+def fix(body: Mending) -> Json:
+    """Give a text with the fixes of its findings, as `planrunner lint --fix` writes it."""
+    with checking():
+        return _text(body, edit.fixed(body.path, body.text, body.which))
+
+
 @router.get("/plans", responses=shaped("The plans of the project.", "plans"))
-def plans(visitor: HereVisitor, project: HereProject) -> Answer:
+def plans(project: HereProject) -> Json:
     """List the plan files of the project."""
-    with behalf(visitor, project):
-        rows = [{"path": os.path.relpath(path, project.root)} for path in plan_paths(project.root)]
-    return Answer(listing("plans", rows))
+    rows = [{"path": os.path.relpath(path, project.root)} for path in plan_paths(project.root)]
+    return listing("plans", rows)
 
 
 @router.post("/plans", status_code=201, responses=shaped("The plan, and its findings.", "path", "digest", status=201))
-def create(body: Saved, visitor: Runner, project: HereProject) -> Answer:
+def create(body: Saved, visitor: Runner, project: HereProject) -> Json:
     """Write a plan. What a token without the scope `admin` writes runs only after a person has trusted it."""
-    return Answer(_saved(body, visitor, project), 201)
+    return _saved(body, visitor, project)
 
 
 @router.put("/plans", responses=shaped("The plan, and its findings.", "path", "digest"))
-def replace(body: Saved, visitor: Runner, project: HereProject) -> Answer:
+def replace(body: Saved, visitor: Runner, project: HereProject) -> Json:
     """Write a plan over the text that was read. A token without the scope `admin` changes no plan that runs as it
     is."""
-    return Answer(_saved(body, visitor, project))
+    return _saved(body, visitor, project)
 
 
 @router.post("/plans/validate", responses=_FINDINGS)
-def validate(body: Text, visitor: HereVisitor, project: HereProject) -> Answer:
+def validate(body: Text) -> Json:
     """Check a text without writing it."""
-    with behalf(visitor, project), checking():
-        return Answer(edit.look_object(edit.look(body.path, body.written())))
+    with checking():
+        return edit.look_object(edit.look(body.path, body.written()))
 
 
 @router.post("/plans/preview", responses=_PREVIEW)
-def preview(body: Chosen, visitor: HereVisitor, project: HereProject) -> Answer:
+def preview(body: Chosen, project: HereProject) -> Json:
     """Show what a run would do: what runs in which order, who is asked, and the worst case."""
     place = plan_of(project, body.path)
     chosen = Choice(tuple(body.params.items()), tuple(body.only), tuple(body.until), body.max_parallel)
-    with behalf(visitor, project):
-        seen = previewed(place, chosen)
-        return Answer({**preview_object(body.path, seen), "missing": missing_of(place, seen)})
+    seen = previewed(place, chosen)
+    return {**preview_object(body.path, seen), "missing": missing_of(place, seen)}
 
 
 @router.post("/plans/draft", responses=shaped("The draft, with what it may do.", "plan"))
-def draft_plan(body: Goal, visitor: Runner, project: HereProject, drafts: HereDrafts) -> Answer:
+def draft_plan(body: Goal, visitor: Runner, project: HereProject, drafts: HereDrafts) -> Json:
     """Draft a plan for a goal; nothing runs but the model that writes it."""
     with drafts.turn(), behalf(visitor, project):
         place = edit.place_of(body.path)
         if body.save and not author(visitor).trusts:
             edit.require_may_replace(body.path)
         made = draft(DraftRequest(body.goal, place, body.model, state=project.state), Silent())
-        return Answer(_draft_document(made, write_draft(made) if body.save else ""))
+        return _draft_document(made, write_draft(made) if body.save else "")
 
 
 @router.get("/plans/{path:path}/graph", responses=shaped("Nodes and edges.", "nodes", "edges"))
-def graph(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
+def graph(project: HereProject, path: Name) -> Json:
     """Show the graph of a plan."""
-    with behalf(visitor, project):
-        return Answer(graph_object(drawing(load_plan(plan_of(project, path)))))
+    return graph_object(drawing(load_plan(plan_of(project, path))))
 
 
 @router.post("/plans/{path:path}/tasks/{task}/run", status_code=202, responses=shaped("The run.", "run_id", status=202))
 def run_task(
     body: Inputs, visitor: Runner, project: HereProject, control: HereControl, path: Name, task: Name, key: Key = ""
-) -> Answer:
+) -> Json:
     """Start a run of one task of a plan."""
     request = ExecRequest(plan_of(project, path), tuple(body.inputs.items()), only=(task,))
-    return Answer(control.start(visitor, project, Order(request, "api", key=key and f"task {key}")), 202)
+    return control.start(visitor, project, StartRequest(request, "api", key=key and f"task {key}"))
 
 
 @router.get(
@@ -156,10 +196,9 @@ def run_task(
     responses=shaped("The text with its digest, and its findings.", "path", "digest"),
     dependencies=[Depends(require_own_address)],
 )
-def read(visitor: HereVisitor, project: HereProject, path: Name) -> Answer:
+def read(path: Name) -> Json:
     """Read a plan file."""
-    with behalf(visitor, project):
-        return Answer(_text_object(edit.read_text(path)))
+    return _text_object(edit.read_text(path))
 
 
 def _draft_document(made: Draft, written: str) -> dict[str, Json]:
@@ -172,9 +211,8 @@ def _draft_document(made: Draft, written: str) -> dict[str, Json]:
 
 
 def _saved(body: Saved, visitor: Visitor, project: HereProject) -> dict[str, Json]:
-    with behalf(visitor, project):
-        trusts, outside = author(visitor)
-        return _text_object(edit.save_text(body.path, body.written(), body.digest, outside, trusts))
+    trusts, outside = author(visitor)
+    return _text_object(edit.save_text(body.path, body.written(), body.digest, outside, trusts))
 
 
 def _text_object(text: edit.PlanText) -> dict[str, Json]:
@@ -183,3 +221,7 @@ def _text_object(text: edit.PlanText) -> dict[str, Json]:
     if len(text.text) <= edit.LARGEST:
         seen = edit.look_object(edit.look(text.path, text.text))
     return document_of(text, seen)
+
+
+def _text(body: Written, text: str) -> dict[str, Json]:
+    return document_of({"path": body.path, "text": text, "changed": text != body.text})

@@ -8,18 +8,19 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Query
 from pydantic import Field
 
-from planrunner.app.follow.summaries import RunFilter, page_document
+from planrunner.app.follow.summaries import STATUSES, RunFilter
+from planrunner.app.follow.summary import summary_object
 from planrunner.app.history.calls import called, calls_document
 from planrunner.app.history.compare import compared_revisions, compared_runs
 from planrunner.app.history.digest import DigestRequest, digest
-from planrunner.app.history.show import STATUSES, EntryQuery, journal_entries, look, shown_document, wanted, why_task
+from planrunner.app.history.show import EntryQuery, journal_entries, look, shown_document, wanted, why_task
 from planrunner.app.people.questions import project_questions
 from planrunner.app.queue.unbegun import unbegun, unbegun_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.errors import NotFound
-from planrunner.service.api.answers import Answer, Body, Key, Limit, Moment, Name, Named, api_router, shaped
-from planrunner.service.context import HereProject, HereVisitor, Runner, behalf
-from planrunner.service.control import HereControl, Order
+from planrunner.service.api.answers import Body, Key, Limit, Moment, Name, Named, api_router, shaped
+from planrunner.service.context import HereProject, Runner
+from planrunner.service.control import HereControl, StartRequest
 from planrunner.service.following import HereFollower
 from planrunner.service.plans import plan_of
 from planrunner.service.problems import Problem
@@ -71,7 +72,7 @@ def start(
     control: HereControl,
     key: Key = "",
     traceparent: TraceParent = "",
-) -> Answer:
+) -> Json:
     """Start a run. It is in the queue when the answer comes, and runs as soon as a slot is free."""
     if body.trust and "admin" not in visitor.scopes:
         raise Problem(403, "to trust a plan needs the scope `admin`")
@@ -88,12 +89,11 @@ def start(
         group=body.group,
         overlap=body.overlap,
     )
-    return Answer(control.start(visitor, project, Order(request, "api", body.priority, key)), 202)
+    return control.start(visitor, project, StartRequest(request, "api", body.priority, key))
 
 
 @router.get("/runs", responses=shaped("Runs, the newest first.", "runs", "after", "counts"))
 def runs(
-    visitor: HereVisitor,
     follower: HereFollower,
     status: Annotated[list[Status], Query()] = [],  # noqa: B006  # FastAPI copies defaults
     plan: Annotated[str, Query(max_length=200)] = "",
@@ -104,93 +104,81 @@ def runs(
     waiting: bool = False,
     after: Annotated[int | None, Query(ge=0, lt=1 << 53)] = None,
     limit: Limit = 25,
-) -> Answer:
+) -> Json:
     """List runs, the newest first. `after` of an answer asks for the next page. Times are seconds since 1970."""
     assert set(status) <= set(STATUSES)
     wanted = RunFilter(tuple(status), plan, by, text, since, until, waiting)
-    return Answer(page_document(follower.summaries.page(wanted, limit, after), follower.summaries.counts()))
+    page, counts = follower.summaries.page(wanted, limit, after), follower.summaries.counts()
+    runs = map(summary_object, page.runs)
+    return listing("runs", runs, after=page.after, newest=page.newest, counts=counts)
 
 
 @router.get("/digest", responses=shaped("Progress and blockers.", "totals", "runs"))
-def digest_of_runs(
-    visitor: HereVisitor,
-    project: HereProject,
-    since: Moment = None,
-) -> Answer:
+def digest_of_runs(project: HereProject, since: Moment = None) -> Json:
     """What happened since a time, one day ago if it is left out, and what stands in the way."""
     start = time.time() - 86_400.0 if since is None else since
-    with behalf(visitor, project):
-        runs = digest(DigestRequest(start, (), project.state))
-        return Answer(digest_object(runs, start, project_questions(project.root)))
+    runs = digest(DigestRequest(start, (), project.state))
+    return digest_object(runs, start, project_questions(project.root))
 
 
 @router.get("/runs/{run}", responses=shaped("The run, as `show --json` prints it.", "run_id", "status", "tasks"))
-def show(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def show(project: HereProject, run: Name) -> Json:
     """Show a run. `run` is an id, the start of one, or `last`. One that has not begun is `queued`."""
-    with behalf(visitor, project):
-        try:
-            return Answer(shown_document(look(run, project.state)))
-        except NotFound as missing:
-            return Answer(unbegun_document(unbegun(run, project.state, missing)))
+    try:
+        return shown_document(look(run, project.state))
+    except NotFound as missing:
+        return unbegun_document(unbegun(run, project.state, missing))
 
 
 @router.get("/runs/{run}/budget", responses=shaped("What is used, reserved and allowed."))
-def budget(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def budget(project: HereProject, run: Name) -> Json:
     """Show the budgets of a run."""
-    with behalf(visitor, project):
-        return Answer(budget_document(look(run, project.state).state, time.time()))
+    return budget_document(look(run, project.state).state, time.time())
 
 
 @router.get("/runs/{run}/hypotheses", responses=shaped("Each with its evidence.", "hypotheses"))
-def hypotheses(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def hypotheses(project: HereProject, run: Name) -> Json:
     """Show the hypotheses of a run."""
-    with behalf(visitor, project):
-        return Answer(hypotheses_document(look(run, project.state).state))
+    return hypotheses_document(look(run, project.state).state)
 
 
 @router.get("/runs/{run}/events", responses=shaped("Entries of the journal.", "events", "after"))
 def events(
-    visitor: HereVisitor,
     project: HereProject,
     run: Name,
     type: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies defaults
     task: Annotated[str, Query(max_length=500)] = "",
     after: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
     limit: Limit = 200,
-) -> Answer:
+) -> Json:
     """List the events of a run in order. `after` of an answer asks for the next page; null after the last one."""
-    with behalf(visitor, project):
-        query = EntryQuery(tuple(type), task, after, limit + 1)
-        found = [entry for _, entry in wanted(query, journal_entries(run, project.state))]
+    query = EntryQuery(tuple(type), task, after, limit + 1)
+    found = [entry for _, entry in wanted(query, journal_entries(run, project.state))]
     more = len(found) > limit
-    return Answer(listing("events", map(entry_object, found[:limit]), after=found[limit - 1].seq if more else None))
+    return listing("events", map(entry_object, found[:limit]), after=found[limit - 1].seq if more else None)
 
 
 @router.get("/runs/{run}/why/{task:path}", responses=shaped("The sentences that explain it.", "why"))
-def why(visitor: HereVisitor, project: HereProject, run: Name, task: Name) -> Answer:
+def why(project: HereProject, run: Name, task: Name) -> Json:
     """Explain why a task ran, waited, was skipped or failed."""
-    with behalf(visitor, project):
-        found = look(run, project.state)
-        return Answer(document_of({"run_id": found.row.run}, why_task(found, task)._asdict()))
+    found = look(run, project.state)
+    return document_of({"run_id": found.row.run}, why_task(found, task)._asdict())
 
 
 @router.get("/runs/{run}/inputs/{task:path}", responses=shaped("Each attempt with its call.", "calls"))
-def inputs(visitor: HereVisitor, project: HereProject, run: Name, task: Name) -> Answer:
+def inputs(project: HereProject, run: Name, task: Name) -> Json:
     """Show what each attempt of a task was called with."""
-    with behalf(visitor, project):
-        return Answer(calls_document(called(run, task, project.state)))
+    return calls_document(called(run, task, project.state))
 
 
 @router.get("/runs/{run}/diff/{other}", responses=shaped("What differs, and from what it follows.", "first", "tasks"))
-def diff(visitor: HereVisitor, project: HereProject, run: Name, other: Name) -> Answer:
+def diff(project: HereProject, run: Name, other: Name) -> Json:
     """Compare two runs: what went into them, decisions, outcomes, the first difference and what follows from it."""
-    with behalf(visitor, project):
-        return Answer(comparison_document(compared_runs(run, other, project.state)))
+    return comparison_document(compared_runs(run, other, project.state))
 
 
 @router.get("/runs/{run}/revisions", responses=shaped("What differs, and what it meant for tasks.", "differences"))
-def revisions(visitor: HereVisitor, project: HereProject, run: Name, one: Number = 1, other: Number = 2) -> Answer:
+def revisions(project: HereProject, run: Name, one: Number = 1, other: Number = 2) -> Json:
     """Compare two revisions of the plan of a run. `effects` tells what the second meant for each task when it was
     made: `kept`, `again`, `perhaps`, `new`, `asked` or `open`."""
-    with behalf(visitor, project):
-        return Answer(revisions_document(compared_revisions(run, one, other, project.state)))
+    return revisions_document(compared_revisions(run, one, other, project.state))

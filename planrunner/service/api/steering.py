@@ -12,8 +12,8 @@ from planrunner.app.runs.rerun import RerunRequest
 from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.app.runs.rollback import RollbackRequest, planned_document
-from planrunner.service.api.answers import Answer, Body, Name, Named, Why, api_router, shaped
-from planrunner.service.context import Decider, HereProject, HereVisitor, Project, Runner, behalf
+from planrunner.service.api.answers import Body, Name, Named, Why, api_router, shaped
+from planrunner.service.context import Decider, HereProject, Project, Runner
 from planrunner.service.control import HereControl, steered
 from planrunner.service.plans import plan_of
 from planrunner.views.documents import document_of
@@ -79,111 +79,102 @@ class Accept(Why):
 
 
 @router.post("/runs/{run}/pause", responses=_STEERED)
-def pause(body: Why, visitor: Runner, project: HereProject, run: Name) -> Answer:
+def pause(body: Why, visitor: Runner, project: HereProject, run: Name) -> Json:
     """Let running tasks finish, start no more, and pause the run."""
     return _told(steered(visitor, project, run, "pause", {"reason": body.reason}))
 
 
 @router.post("/runs/{run}/resume", status_code=202, responses=_TAKEN)
-def resume(visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
+def resume(visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Json:
     """Continue a run that was interrupted, paused or is decided."""
-    return Answer(control.go_on(visitor, project, run), 202)
+    return control.go_on(visitor, project, run)
 
 
 @router.post("/runs/{run}/cancel", responses=_STEERED)
-def cancel(body: Cancel, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
+def cancel(body: Cancel, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Json:
     """Stop a run and end it."""
-    return Answer(control.cancel(visitor, project, run, body.reason, body.now))
+    return control.cancel(visitor, project, run, body.reason, body.now)
 
 
 @router.post("/runs/{run}/budget", responses=_STEERED)
-def extend(body: More, visitor: Decider, project: HereProject, run: Name) -> Answer:
+def extend(body: More, visitor: Decider, project: HereProject, run: Name) -> Json:
     """Add to limits of a run."""
     asked: dict[str, Json] = {"add": body.add, "reason": body.reason, "scope": body.task}
     return _told(steered(visitor, project, run, "budget", asked))
 
 
 @router.post("/runs/{run}/cancel/{task:path}", responses=_STEERED)
-def cancel_task(
-    body: Why, visitor: Runner, project: HereProject, control: HereControl, run: Name, task: Name
-) -> Answer:
+def cancel_task(body: Why, visitor: Runner, project: HereProject, control: HereControl, run: Name, task: Name) -> Json:
     """Stop one task, or abandon it if it waits for people; the run continues."""
     return _told(control.cancel_task(visitor, project, run, task, body.reason))
 
 
 @router.post("/runs/{run}/retry", status_code=202, responses=_TAKEN)
-def retry(body: Retry, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
+def retry(body: Retry, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Json:
     """Retry tasks that failed, and continue."""
-    return Answer(control.again(visitor, project, RerunRequest(run, tuple(body.tasks), retry=True)), 202)
+    return control.again(visitor, project, RerunRequest(run, tuple(body.tasks), retry=True))
 
 
 @router.post("/runs/{run}/rerun", status_code=202, responses=_TAKEN)
-def rerun(body: Again, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
+def rerun(body: Again, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Json:
     """Re-run tasks with those that depend on them."""
-    return Answer(control.again(visitor, project, _again(run, body)), 202)
+    return control.again(visitor, project, _again(run, body))
 
 
 @router.post("/runs/{run}/rerun/preview", responses=shaped("The tasks that would run.", "again", "perhaps", "kept"))
-def rerun_preview(body: Again, visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def rerun_preview(body: Again, project: HereProject, run: Name) -> Json:
     """Show what `rerun` would do."""
-    with behalf(visitor, project):
-        return Answer(document_of(stale_set(_again(run, body), project.state)))
+    return document_of(stale_set(_again(run, body), project.state))
 
 
 @router.post("/runs/{run}/rollback", status_code=202, responses=_TAKEN)
-def roll_back(body: Undo, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Answer:
+def roll_back(body: Undo, visitor: Runner, project: HereProject, control: HereControl, run: Name) -> Json:
     """Undo the tasks of a run, the last one first."""
-    return Answer(control.roll_back(visitor, project, _undo(run, body)), 202)
+    return control.roll_back(visitor, project, _undo(run, body))
 
 
 @router.post("/runs/{run}/rollback/preview", responses=shaped("The steps in their order.", "steps", "bare"))
-def roll_back_preview(body: Undo, visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def roll_back_preview(body: Undo, project: HereProject, run: Name) -> Json:
     """Show what `rollback` would undo."""
-    with behalf(visitor, project):
-        return Answer(planned_document(rollback.preview(_undo(run, body), project.state)))
+    return planned_document(rollback.preview(_undo(run, body), project.state))
 
 
 @router.post("/runs/{run}/revise", responses=shaped("What changed.", "run_id"))
-def revise_run(body: Revise, visitor: Runner, project: HereProject, run: Name) -> Answer:
+def revise_run(body: Revise, visitor: Runner, project: HereProject, run: Name) -> Json:
     """Give a run its next revision; `resume` continues it. One that overrules gates (`asks_again` and `overruled` of
     the preview) needs the scope `decide` too."""
     request = _revision(project, run, body)._replace(decides="decide" in visitor.scopes)
-    with behalf(visitor, project):
-        return Answer(revision_object(revise.revise(request, project.state), True))
+    return revision_object(revise.revise(request, project.state), True)
 
 
 @router.post("/runs/{run}/revise/preview", responses=shaped("What would change.", "run_id"))
-def revise_preview(body: Revise, visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def revise_preview(body: Revise, project: HereProject, run: Name) -> Json:
     """Show what `revise` would do."""
     request = _revision(project, run, body)
-    with behalf(visitor, project):
-        return Answer(revision_object(revise.preview(request, project.state), False))
+    return revision_object(revise.preview(request, project.state), False)
 
 
 @router.get("/runs/{run}/proposal", responses=shaped("The plan that the run proposes.", "run_id"))
-def proposal(visitor: HereVisitor, project: HereProject, run: Name) -> Answer:
+def proposal(project: HereProject, run: Name) -> Json:
     """Show the plan that a run proposes to continue with."""
-    with behalf(visitor, project):
-        found = proposals.open_proposal(run, project.state)
-        return Answer(proposal_object(found, proposals.shown(found, project.state)))
+    found = proposals.open_proposal(run, project.state)
+    return proposal_object(found, proposals.shown(found, project.state))
 
 
 @router.post("/runs/{run}/proposal/accept", responses=shaped("What changed.", "run_id"))
-def accept_proposal(body: Accept, visitor: Decider, project: HereProject, run: Name) -> Answer:
+def accept_proposal(body: Accept, visitor: Decider, project: HereProject, run: Name) -> Json:
     """Accept the plan that a run proposes; `resume` continues it."""
-    with behalf(visitor, project):
-        return Answer(revision_object(proposals.accept(run, body.digest, body.reason, project.state), True))
+    return revision_object(proposals.accept(run, body.digest, body.reason, project.state), True)
 
 
 @router.post("/runs/{run}/proposal/decline", responses=shaped("The run keeps its plan.", "run_id"))
-def decline_proposal(body: Why, visitor: Decider, project: HereProject, run: Name) -> Answer:
+def decline_proposal(body: Why, visitor: Decider, project: HereProject, run: Name) -> Json:
     """Decline the plan that a run proposes."""
-    with behalf(visitor, project):
-        return Answer(declined_document(proposals.decline(run, body.reason, project.state)))
+    return declined_document(proposals.decline(run, body.reason, project.state))
 
 
-def _told(found: Steered) -> Answer:
-    return Answer(steered_document(found))
+def _told(found: Steered) -> Json:
+    return steered_document(found)
 
 
 def _again(run: str, body: Again) -> RerunRequest:

@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import closing
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query
 from fastapi.responses import StreamingResponse
@@ -26,6 +26,7 @@ from planrunner.app.queue.items import OPEN
 from planrunner.app.queue.unbegun import unbegun
 from planrunner.errors import NotFound
 from planrunner.journal.stores import open_journal
+from planrunner.records import Struct
 from planrunner.service.api.answers import Name, api_router
 from planrunner.service.context import HereProject, HereVisitor, Project, Visitor, behalf
 from planrunner.service.following import HereFollower
@@ -56,7 +57,7 @@ _EVENTS: dict[int | str, dict[str, Json]] = {
 router = api_router("streams")
 
 
-class Piece(NamedTuple):
+class Piece(Struct):
     """Consecutive entries as events; ``last`` is the number of the last one, that after which they begin if there is
     none."""
 
@@ -206,7 +207,7 @@ async def _changes(follower: Follower) -> AsyncIterator[str]:
                 yield _EMPTY
 
 
-class _Watched(NamedTuple):
+class _Watched(Struct):
     """The log that is streamed: of an attempt of a task, None for its latest."""
 
     visitor: Visitor

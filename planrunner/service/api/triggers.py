@@ -14,7 +14,7 @@ from planrunner.app.triggers.hooks import BodyUnfit, Delivery, Unsigned, receive
 from planrunner.app.triggers.showing import triggers_document
 from planrunner.errors import NotFound, PlanrunnerError, RecordMismatch
 from planrunner.service.api.answers import Answer, Body, Empty, Key, Name, Why, api_router, shaped
-from planrunner.service.context import Admin, HereProject, HereVisitor, Project, Runner, behalf
+from planrunner.service.context import Admin, Project, Runner
 from planrunner.service.problems import Problem
 from planrunner.views.documents import document_of
 
@@ -34,37 +34,33 @@ class Fire(Body):
 
 
 @router.get("/triggers", responses=shaped("The triggers of the settings.", "triggers"))
-def triggers(visitor: HereVisitor, project: HereProject) -> Answer:
+def triggers() -> Json:
     """List triggers: what each waits for, when it fires next, and what came of the last time."""
-    with behalf(visitor, project):
-        return Answer(triggers_document(showing.shown()))
+    return triggers_document(showing.shown())
 
 
 @router.post("/triggers/{trigger}/fire", status_code=202, responses=_FIRED)
-def fire(body: Fire, visitor: Runner, project: HereProject, trigger: Name, key: Key = "") -> Answer:
+def fire(body: Fire, visitor: Runner, trigger: Name, key: Key = "") -> Json:
     """Put a run of a trigger into the queue."""
     once = f"{visitor.token} fire {trigger} {key}" if key else ""
     try:
-        with behalf(visitor, project):
-            item = showing.fire_now(trigger, tuple(body.params.items()), key=once)
+        item = showing.fire_now(trigger, tuple(body.params.items()), key=once)
     except RecordMismatch as error:
         raise Problem(422, error.message, error.hint) from None
-    return Answer(document_of(item_object(item)), 202)
+    return document_of(item_object(item))
 
 
 @router.post("/triggers/{trigger}/pause", responses=shaped("That it is paused.", "paused"))
-def pause(body: Why, visitor: Admin, project: HereProject, trigger: Name) -> Answer:
+def pause(body: Why, visitor: Admin, trigger: Name) -> Json:
     """Keep a trigger from firing."""
-    with behalf(visitor, project):
-        return Answer(document_of({"paused": showing.pause(trigger, body.reason)._asdict()}))
+    return document_of({"paused": showing.pause(trigger, body.reason)._asdict()})
 
 
 @router.post("/triggers/{trigger}/resume", responses=shaped("That it is not paused.", "paused"))
-def resume(body: Empty, visitor: Admin, project: HereProject, trigger: Name) -> Answer:
+def resume(body: Empty, visitor: Admin, trigger: Name) -> Json:
     """Let a trigger fire again. What it would have fired for meanwhile is passed over."""
-    with behalf(visitor, project):
-        showing.go_on(trigger)
-    return Answer(document_of({"paused": None}))
+    showing.go_on(trigger)
+    return document_of({"paused": None})
 
 
 hooks = APIRouter(prefix="/hooks", include_in_schema=False)
@@ -72,9 +68,7 @@ hooks = APIRouter(prefix="/hooks", include_in_schema=False)
 
 @hooks.post("/{project}/{trigger}")
 async def hook(
-    request: Request,
-    project: Annotated[str, Path(max_length=200)],
-    trigger: Annotated[str, Path(max_length=200)],
+    request: Request, project: Annotated[str, Path(max_length=200)], trigger: Annotated[str, Path(max_length=200)]
 ) -> Answer:
     """Take a signed request. It proves itself by its signature, so it bears no token; a sender that cannot prove
     itself learns nothing of what there is."""

@@ -15,7 +15,7 @@ from planrunner.app.runs.execute import ExecRequest
 from planrunner.errors import PlanrunnerError, UsageError
 from planrunner.machine.state import State
 from planrunner.service.context import HereForm, Runner
-from planrunner.service.control import HereControl, Order
+from planrunner.service.control import HereControl, StartRequest
 from planrunner.service.following import HereReader, Reader
 from planrunner.service.pages.run import begun_or_queued
 from planrunner.service.plans import plan_of, plan_of_run
@@ -102,7 +102,7 @@ def run_again(here: HereReader, visitor: Runner, control: HereControl, form: Her
         given = given_of(form, _PARAM, found.state.plan.params)
         request = ExecRequest(plan_of(here.project, plan_of_run(here.project, found.state)), tuple(given.items()))
         try:
-            started = control.start(here.visitor, here.project, Order(request, "page"))
+            started = control.start(here.visitor, here.project, StartRequest(request, "page"))
         except UsageError as error:
             names = (found.row.run, found.row.run)
             return HTMLResponse(_runs(here, names, False, sentence(error.message)), 422)

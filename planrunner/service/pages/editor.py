@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query
@@ -23,6 +23,7 @@ from planrunner.app.plans.edit import (
     fixed,
     formatted,
     is_there,
+    known_look,
     look,
     place_of,
     plain,
@@ -30,19 +31,21 @@ from planrunner.app.plans.edit import (
     runs_as_it_is,
     save_text,
 )
+from planrunner.app.plans.listing import LARGE
 from planrunner.app.queue.asking import take_up
 from planrunner.app.runs.revise import ReviseRequest, preview, revise, run_plan
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import Denied, NotFound, PlanInvalid, PlanrunnerError, RecordMismatch, UsageError
+from planrunner.records import Struct
 from planrunner.safety.trust import DRAFTED, why_marked
 from planrunner.service.context import HereForm, HereProject, HereVisitor, Project, Runner, Visitor, behalf
 from planrunner.service.following import HereReader, Reader
 from planrunner.service.plans import author, checking
 from planrunner.service.problems import Problem, below, problem_of
 from planrunner.source import Notation, Source, notation_of
-from planrunner.views.page.code import code_lines
+from planrunner.views.page.code import CodeLine, code_lines
 from planrunner.views.page.difference import difference as compared
-from planrunner.views.page.editor import RevisionView, editor_parts, notes_data, revised_tasks, sketch
+from planrunner.views.page.editor import UNCHECKED, RevisionView, editor_parts, notes_data, revised_tasks, sketch
 from planrunner.views.page.forecast import forecast
 from planrunner.views.page.render import part, rendered
 
@@ -51,7 +54,7 @@ Json = Any
 router = APIRouter(prefix="/{project}", include_in_schema=False)
 
 
-class Alert(NamedTuple):
+class Alert(Struct):
     """What became of the last action. ``way`` is an address that leads on, ``word`` what it is called."""
 
     state: str
@@ -60,7 +63,7 @@ class Alert(NamedTuple):
     word: str = ""
 
 
-class Draft(NamedTuple):
+class Draft(Struct):
     """What stands in an editor: a text for a file, the ``digest`` of the file that it was read from (empty for one that
     does not exist), and whether a model or template wrote it (``drafted``). ``run`` is the run that it revises, for
     ``reason``; ``own`` that the text was taken from the run."""
@@ -75,9 +78,9 @@ class Draft(NamedTuple):
     alert: Alert | None = None
 
 
-def shown_editor(draft: Draft, here: Reader, status: int = 200) -> HTMLResponse:
+def shown_editor(draft: Draft, here: Reader, status: int = 200, whole: bool = True) -> HTMLResponse:
     """The page of the editor. Acts within ``behalf``."""
-    values = editor(draft, here.project, here.visitor)
+    values = editor(draft, here.project, here.visitor, whole)
     runs = here.follower.summaries.plans().get(str(values["plan_id"]), 0)
     around = here.frame("plans", "editor.js")
     return HTMLResponse(rendered("plan.html", around, page={**values, "used": runs}), status)
@@ -103,14 +106,21 @@ def draft_of(path: str, run: str, own: bool) -> Draft:
     return draft
 
 
-def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object]:
-    """The values of ``plan.html``. Acts within ``behalf``."""
+def editor(draft: Draft, project: Project, visitor: Visitor, whole: bool = True) -> dict[str, object]:
+    """The values of ``plan.html``; unless ``whole`` without what a large text needs long for, which the page asks for
+    when it is there. Acts within ``behalf``."""
     started = time.monotonic()
     with checking():
-        seen = look(draft.path, draft.text)
-        values = panels(seen, draft)
+        seen = look(draft.path, draft.text) if whole else known_look(draft.path, draft.text)
+        is_large = not whole and len(draft.text) > LARGE
+        if seen is None:
+            seen = Look(Source(draft.text, draft.path, notation_of(draft.path)), (), None)
+            values = {**editor_parts(seen.source, (), (), _BESIDE), "verdict": UNCHECKED, "graph": None}
+            values["revision"] = RevisionView(draft.run, 0, problem=_BESIDE) if draft.run else None
+        else:
+            values = panels(seen, draft, not is_large)
     saved = _saved(draft.path)
-    lines = code_lines(seen.source, seen.findings)
+    lines, rest = _lines(seen.source, seen.findings)
     may_edit = _may_edit(draft.path, visitor)
     unsaved = saved is None or saved.text != draft.text
     drafted = why_marked(place_of(draft.path)) if saved is not None else ""
@@ -134,6 +144,8 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
         "notation": seen.source.notation,
         "notations": _notations(draft, project, seen.findings) if not unsaved and not draft.run else (),
         "lines": lines,
+        "rest": rest,
+        "beside": is_large,
         "notes": notes_data(seen.source, seen.findings) if may_edit else [],
         "took": time.monotonic() - started,
         "may_edit": may_edit,
@@ -144,6 +156,21 @@ def editor(draft: Draft, project: Project, visitor: Visitor) -> dict[str, object
     }
 
 
+_BESIDE = "The plan is large: this is told once it is checked."
+LINES = 500
+"""Lines that a page draws in colour; the script colours further ones where they are looked at."""
+
+
+def _lines(source: Source, findings: Sequence[Diagnostic] = ()) -> tuple[list[CodeLine], str]:
+    """The lines of a text in colour, and the rest of a long one."""
+    ends = [at for at, sign in enumerate(source.text) if sign == "\n"] if source.text.count("\n") > LINES else []
+    if not ends:
+        return code_lines(source, findings), ""
+    end = ends[LINES - 1]
+    beginning = Source(source.text[:end], source.name, source.notation)
+    return code_lines(beginning, [each for each in findings if each.span.start < end]), source.text[end + 1 :]
+
+
 _NEEDS_ADMIN = "This plan runs as it is, so changing it needs the scope admin. A new plan needs run alone."
 
 
@@ -152,15 +179,19 @@ def _may_edit(path: str, visitor: Visitor) -> bool:
     return "run" in visitor.scopes and (author(visitor).trusts or not runs_as_it_is(path))
 
 
-def panels(seen: Look, draft: Draft) -> dict[str, object]:
-    """The values of the panels beside the text, and of the verdict."""
+def panels(seen: Look, draft: Draft, whole: bool = True) -> dict[str, object]:
+    """The values of the panels beside the text, and of the verdict; unless ``whole`` without what a run would do."""
     text = seen.source.text
-    told = envelope_of(draft.path, text) if seen.plan is not None else None
+    told = envelope_of(draft.path, text) if seen.plan is not None and whole else None
     facts = forecast(told.document, told.missing) if told is not None and told.document is not None else []
     return {
-        **editor_parts(seen.source, seen.findings, facts, told.problem if told is not None else ""),
+        **editor_parts(
+            seen.source, seen.findings, facts, told.problem if told is not None else "" if whole else _BESIDE
+        ),
         "graph": sketch(seen.sketch, seen.source, seen.findings) if seen.sketch is not None else None,
-        "revision": revision_view(draft, seen) if draft.run else None,
+        "revision": (revision_view(draft, seen) if whole else RevisionView(draft.run, 0, problem=_BESIDE))
+        if draft.run
+        else None,
     }
 
 
@@ -206,11 +237,12 @@ def _notations(draft: Draft, project: Project, findings: Sequence[Diagnostic]) -
 def converted_page(draft: Draft, project: Project, visitor: Visitor, notation: Notation) -> dict[str, object]:
     """The values of ``plan.html`` for a plan that is shown in another notation, where it is only read."""
     values = editor(draft, project, visitor)
-    shown = Source(converted(draft.path, draft.text, notation), draft.path, notation)
+    lines, rest = _lines(Source(converted(draft.path, draft.text, notation), draft.path, notation))
     notations = [{**one, "current": one["word"] == dict(_WORDS)[notation]} for one in _notations(draft, project, ())]
     return {
         **values,
-        "lines": code_lines(shown),
+        "lines": lines,
+        "rest": rest,
         "notation": notation,
         "notations": notations,
         "may_edit": False,
@@ -271,7 +303,7 @@ def plan(
         if notation and notation != notation_of(path):
             page = converted_page(draft, here.project, here.visitor, notation)
             return HTMLResponse(rendered("plan.html", here.frame("plans"), page=page))
-        return shown_editor(draft, here)
+        return shown_editor(draft, here, whole=False)
 
 
 @router.post("/plans/{path:path}", response_class=HTMLResponse)

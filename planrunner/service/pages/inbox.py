@@ -9,33 +9,22 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from planrunner.app.history.profile import tail_of
 from planrunner.app.history.show import Look, look
-from planrunner.app.history.tails import tail_of
-from planrunner.app.people.gates import barred, look_again
+from planrunner.app.people.gates import look_again, reason_not_allowed
 from planrunner.app.queue import asking
 from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, UsageError
-from planrunner.machine.windows import windows
+from planrunner.machine.questions import find, questions
+from planrunner.machine.requests import Vote
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.service.context import Decider, Form, HereForm, frame, require_scope
-from planrunner.service.control import Ballot, Control, HereControl
+from planrunner.service.control import Control, HereControl
 from planrunner.service.following import Asked, HereReader, Reader
 from planrunner.service.problems import Problem, problem_of
-from planrunner.views.gates import waiting_budgets, waiting_doubts, waiting_gates, waiting_watchdogs, watchdog_object
 from planrunner.views.page.drawer import readable
 from planrunner.views.page.figures import sentence
 from planrunner.views.page.gate import gate_page
-from planrunner.views.page.inbox import (
-    OF_PROJECT,
-    Item,
-    address_of,
-    budget_page,
-    doubt_page,
-    item_of,
-    name_of,
-    project_item,
-    watchdog_page,
-    window_page,
-)
+from planrunner.views.page.inbox import OF_PROJECT, Item, address_of, item_of, name_of, project_page, question_page
 from planrunner.views.page.render import query_of, rendered
 from planrunner.views.page.signs import Sign
 
@@ -101,10 +90,10 @@ def _sentence(problem: Problem) -> str:
 
 
 def _item(asked: Asked, now: float) -> Item:
-    run, fact, mine = asked
+    run, question, mine = asked
     if run is None:
-        return project_item(fact, now, mine)
-    return item_of({"id": run.run, "title": run.title or run.plan_id}, fact, fact.get("since"), now, mine)
+        return item_of(OF_PROJECT, "", question, now, mine)
+    return item_of(run.run, run.title or run.plan_id, question, now, mine)
 
 
 def _page(here: Reader, every: list[Asked], show: str, after: int, shown: dict[str, Json]) -> str:
@@ -134,48 +123,42 @@ def _question(here: Reader, run: str, name: str, form: Form | None = None) -> di
     if run == OF_PROJECT:
         return _question_of_project(here, name)
     found, now = look(run, here.project.state), time.time()
-    state, comment = found.state, "" if form is None else form.get("comment", "")
+    state = found.state
     look_again(state)
-    number = state.index.get(name)
-    if number is not None and number in waiting_doubts(state):
+    asked, number = find(questions(state, now), name), state.index.get(name)
+    comment = "" if form is None else form.get("comment", "")
+    may = here.without_scope(asked[0]) or reason_not_allowed(asked[0], state) if asked else ""
+    is_decided = not asked and number is not None and state.tasks[number].gate is not None
+    if number is not None and (is_decided or (asked and asked[0].kind == "gate")):
+        return {**_gate(found, number, form, here.project.state), "may": may, "comment": comment}
+    if not asked:
+        hint = Hint("it may have been decided: ", NextStep("show", found.row.run))
+        raise NotFound(f"run {found.row.run} asks nothing as `{name}`", hint)
+    first, log = asked[0], None
+    if first.kind == "doubt":
         folder = os.path.join(found.directory, "logs", found.row.run)
-        tail = tail_of(folder, name, state.tasks[number].attempts, TAIL)
-        log = "" if tail is None else readable(tail.text)
-        may = "" if "run" in here.visitor.scopes else f"{here.visitor.principal.name} has no token with the scope `run`"
-        return {"kind": "doubt", "doubt": doubt_page(state, number, log), "may": may}
-    if number is not None and state.tasks[number].gate is not None and number not in waiting_watchdogs(state):
-        gate = gate_page(state, found.entries, number, now, form)
-        decided = state.tasks[number].gate
-        verdict = "" if decided is None else decided.decision or decided.verdict
-        return {
-            "kind": "gate",
-            "gate": gate,
-            "may": barred(state, number) if gate.waits else "",
-            "comment": comment,
-            "outcome_sign": _PUSHED_BACK
-            if gate.outcome.startswith("pushed back")
-            else _DECIDED.get(verdict, _REJECTED),
-            "continues": _continues(found, here.project.state),
-        }
-    opened = windows(state, waiting_gates(state))
-    if name in opened:
-        window = opened[name]
-        pages = tuple(gate_page(state, found.entries, each, now) for each in window.waiting)
-        return {"kind": "window", "window": window_page(state, window, pages), "comment": comment}
-    if number is not None and number in waiting_watchdogs(state):
-        ask = str(watchdog_object(state, number)["ask"])
-        return {"kind": "watchdog", "watchdog": watchdog_page(state, number, ask), "comment": comment}
-    limits = [each for each in waiting_budgets(state, now) if each.name == name]
-    if limits:
-        return {"kind": "budget", "budget": budget_page(state, limits), "comment": comment}
-    hint = Hint("it may have been decided: ", NextStep("show", found.row.run))
-    raise NotFound(f"run {found.row.run} asks nothing as `{name}`", hint)
+        log = tail_of(folder, name, state.tasks[first.task].attempts, TAIL)
+    gates = tuple(gate_page(state, found.entries, gate.task, now) for gate in first.gates)
+    page = question_page(state, asked, "" if log is None else readable(log.text), gates)
+    return {"kind": first.kind, "asks": page, "may": may, "comment": comment}
+
+
+def _gate(found: Look, number: int, form: Form | None, project_state: str) -> dict[str, Json]:
+    """What a gate shows, for the template, whether it waits or is decided."""
+    gate, page = found.state.tasks[number].gate, gate_page(found.state, found.entries, number, time.time(), form)
+    verdict = "" if gate is None else gate.decision or gate.verdict
+    return {
+        "kind": "gate",
+        "gate": page,
+        "outcome_sign": _PUSHED_BACK if page.outcome.startswith("pushed back") else _DECIDED.get(verdict, _REJECTED),
+        "continues": _continues(found, project_state),
+    }
 
 
 def _question_of_project(here: Reader, name: str) -> dict[str, Json]:
-    for fact in here.followers.of_project(here.project, 0.0):
-        if name_of(fact) == name:
-            return {"kind": "project", "asks": fact}
+    for question in here.followers.of_project(here.project, 0.0):
+        if name_of(question) == name:
+            return {"kind": question.kind, "asks": project_page(question)}
     raise NotFound(f"the project asks nothing as `{name}`")
 
 
@@ -210,19 +193,19 @@ def _decide(here: Reader, control: Control, run: str, name: str, form: Form) -> 
     budget = any(key.startswith("add.") for key in form)
     if answer in ("reject", "rework") and not comment and not budget:
         raise UsageError("a rejection needs a comment: say why, for the person or the task that reads it")
-    control.decide(here.visitor, here.project, run, name, _ballot(answer, comment, form))
+    control.decide(here.visitor, here.project, run, _vote(name, answer, comment, form))
 
 
-def _ballot(answer: str, comment: str, form: Form) -> Ballot:
+def _vote(name: str, answer: str, comment: str, form: Form) -> Vote:
     shown = form.get("shown", "")
     if answer in ("reject", "rework"):
-        return Ballot("reject", shown, comment, rework=answer == "rework")
+        return Vote(name, "reject", reason=comment, shown=shown, rework=answer == "rework")
     if answer not in ("approve", "answer"):
         raise UsageError(f"`{answer}` is not a decision: it is approve, answer, reject or rework")
     if amounts := _amounts(form):
-        return Ballot("approve", reason=comment, add=amounts)
+        return Vote(name, "approve", reason=comment, add=amounts)
     fields = {key[2:]: value for key, value in form.items() if key.startswith("f.") and value != ""}
-    return Ballot("approve", shown, comment, form.get("choice", ""), fields)
+    return Vote(name, "approve", reason=comment, choice=form.get("choice", ""), fields=fields, shown=shown)
 
 
 def _amounts(form: Form) -> dict[str, float]:

@@ -47,7 +47,7 @@ def runs(here: HereReader, q: str = "", plan: str = "", after: int = 0) -> str:
 
 def _tabs(counts: dict[str, int], query: str) -> list[Tab]:
     named = [("Running", "status:running", "running"), ("Waiting", "status:waiting", "blocked")]
-    named += [("Failed", "status:failed", "failed"), ("Succeeded", "status:succeeded", "completed")]
+    named += [("Failed", "status:failed", "failed"), ("Completed", "status:completed", "completed")]
     tabs = [Tab("All", "", not query, sum(counts.values()))]
     for word, asked, status in named:
         sign = run_sign(status)
@@ -73,10 +73,7 @@ def place_of(name: str, summaries: Summaries, plans: list[str]) -> str:
     if name in plans or ((alike := [path for path in plans if _is_plan(path, name)]) and len(alike) == 1):
         return f"/plans/{name if name in plans else alike[0]}"
     waiting = [
-        address_of(run.run, str(fact["gate"]))
-        for run in summaries.waiting()
-        for fact in run.gates
-        if fact["gate"] == name
+        address_of(run.run, name) for run in summaries.waiting() for question in run.questions if question.name == name
     ]
     if len(waiting) == 1:
         return waiting[0]

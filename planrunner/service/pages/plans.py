@@ -52,6 +52,7 @@ def plans(
         tabs=tabs(fitting, q, findings),
         older=query_of(q=q, findings=findings, after=after + PAGE) if more else "",
         may_edit="run" in here.visitor.scopes,
+        pending=not all(row.checked for row in rows),
         now=time.time(),
     )
     return HTMLResponse(page)

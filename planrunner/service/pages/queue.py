@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import OPEN, item_object, overview_object
+from planrunner.app.queue.items import ENDS, OPEN, item_object, overview_object
 from planrunner.app.triggers import showing
 from planrunner.app.triggers.showing import Shown, trigger_object
 from planrunner.errors import PlanrunnerError, UsageError
@@ -63,7 +63,7 @@ def _act(visitor: Visitor, form: Form) -> None:
 
 _OF_ADMINS: dict[str, Callable[[Form], object]] = {
     "pause": lambda form: asking.pause(form.get("reason", "")),
-    "go-on": lambda form: asking.go_on(),
+    "go-on": lambda form: asking.resume_queue(),
     "pause-trigger": lambda form: showing.pause(form.get("trigger", ""), form.get("reason", "")),
     "resume-trigger": lambda form: showing.go_on(form.get("trigger", "")),
 }
@@ -73,7 +73,7 @@ _OF_ADMINS: dict[str, Callable[[Form], object]] = {
 def _page(here: Reader, problem: str = "") -> str:
     overview = asking.overview()
     triggers, wrong = _triggers()
-    items = asking.items(OPEN, SHOWN) + asking.items(("done", "failed", "cancelled"), OVER)
+    items = asking.items(OPEN, SHOWN) + asking.items(tuple(ENDS.values()), OVER)
     now = time.time()
     data = [item_object(each) for each in items]
     return rendered(

@@ -14,19 +14,19 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.history.artifacts import found
 from planrunner.app.history.artifacts import shown as origin_of
-from planrunner.app.people.gates import barred
+from planrunner.app.people.gates import reason_not_allowed
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item, held_up
+from planrunner.app.queue.items import Item, waiting_reason
 from planrunner.app.runs import rerun, rollback
 from planrunner.errors import NotFound, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.stores import open_journal
+from planrunner.machine.questions import questions
 from planrunner.machine.state import State
 from planrunner.service.context import HereForm, HereProject, Project, Runner, Visitor
 from planrunner.service.control import HereControl, steered
 from planrunner.service.following import HereReader, Reader
 from planrunner.service.histories import HereHistories, Reading
-from planrunner.views.gates import waiting_gates
 from planrunner.views.page.drawer import text_of
 from planrunner.views.page.render import Frame, rendered
 from planrunner.views.page.run import Given, Permit, RunPage, embedded_data, run_page
@@ -75,7 +75,7 @@ def begun_or_queued(here: Reader, runs: Iterable[str], begun: Callable[[], HTMLR
 
 def _queued_page(shown: Frame, item: Item, project: Project) -> HTMLResponse:
     """The page of a run that is in the queue and not in the journal: how it stands there, and what it waits for."""
-    why = harmless(held_up(asking.overview(project.state))) if item.status == "waiting" else ""
+    why = harmless(waiting_reason(asking.overview(project.state))) if item.status == "waiting" else ""
     return HTMLResponse(rendered("run-queued.html", shown, item=item, why=why, now=time.time()))
 
 
@@ -116,8 +116,8 @@ def _page(visitor: Visitor, reading: Reading, at: int | None, task: str, whole: 
 
 def _knowing(may: Permit, state: State) -> Permit:
     """What the reader may do, with why they may not decide the gate that the run waits at. Raises as ``roles_of``."""
-    gates = waiting_gates(state)
-    return may._replace(barred=barred(state, gates[0])) if len(gates) == 1 and may.decide else may
+    gates = [question for question in questions(state, state.now) if question.kind == "gate"]
+    return may._replace(barred=reason_not_allowed(gates[0], state)) if len(gates) == 1 and may.decide else may
 
 
 def _retry(reading: Reading) -> Mapping[str, Json] | None:

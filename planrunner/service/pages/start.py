@@ -12,8 +12,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.history.show import look as look_at
-from planrunner.app.plans.edit import envelope_of, look, read_text, why_waits
+from planrunner.app.plans.edit import envelope_of, read_text, why_waits
+from planrunner.app.plans.edit import look as look_at_text
 from planrunner.app.plans.files import plan_title
+from planrunner.app.plans.listing import LARGE
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.diagnostics import has_errors
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
@@ -23,7 +25,7 @@ from planrunner.plan.names import plan_paths
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 from planrunner.service.context import HereForm, Runner
-from planrunner.service.control import HereControl, Order
+from planrunner.service.control import HereControl, StartRequest
 from planrunner.service.following import HereReader, Reader
 from planrunner.service.plans import plan_of, plan_of_run
 from planrunner.service.problems import Problem, below, problem_of
@@ -42,7 +44,9 @@ PATIENCE = 3.0
 
 
 @router.get("/start", response_class=HTMLResponse)
-def start_form(here: HereReader, request: Request, plan: str = "", like: str = "", q: str = "") -> str:
+def start_form(
+    here: HereReader, request: Request, plan: str = "", like: str = "", q: str = "", look: bool = False
+) -> str:
     """The plans, and the form of one. ``like`` is a run whose plan and parameters are taken over; values in the address
     (``p.NAME``) come before those."""
     given = {key[len(PREFIX) :]: value for key, value in request.query_params.items() if key.startswith(PREFIX)}
@@ -50,7 +54,8 @@ def start_form(here: HereReader, request: Request, plan: str = "", like: str = "
         if like:
             plan, known = _of_run(here, like)
             given = {**known, **given}
-        return _page(here, {"plan": plan, "like": like, "given": given, "q": q, **_priority(request.query_params)})
+        asked = {"plan": plan, "like": like, "given": given, "q": q, "look": look}
+        return _page(here, {**asked, **_priority(request.query_params)})
 
 
 def _priority(sent: Any) -> dict[str, str]:
@@ -74,7 +79,7 @@ def start(here: HereReader, visitor: Runner, control: HereControl, form: HereFor
         try:
             values = given_of(form, PREFIX, _checked(path, read_text(path).text).params)
             request = ExecRequest(plan_of(here.project, path), tuple(values.items()))
-            order = Order(request, "page", _number(form.get("priority", "0")), _key(form))
+            order = StartRequest(request, "page", _number(form.get("priority", "0")), _key(form))
             run = str(control.start(here.visitor, here.project, order)["run_id"])
         except (Problem, PlanrunnerError) as error:
             problem = below(problem_of(error), f"{here.project.root}/")
@@ -113,7 +118,7 @@ def _key(form: Any) -> str:
 
 def _checked(path: str, text: str) -> Plan:
     """The plan of a text. Raises PlanInvalid for one with errors, and as ``look``."""
-    seen = look(path, text)
+    seen = look_at_text(path, text)
     if seen.plan is None or has_errors(seen.findings):
         raise PlanInvalid(f"`{path}` has errors", seen.source, seen.findings)
     return seen.plan
@@ -136,7 +141,7 @@ def _page(here: Reader, asked: dict[str, Json]) -> str:
     }
     if path:
         try:
-            values |= _chosen(path, given)
+            values |= _chosen(path, given, asked.get("look", False))
         except PlanInvalid as error:
             values["problem"] = f"{error.message}: {error.findings[0].message}" if error.findings else error.message
         except NotFound as error:
@@ -172,7 +177,7 @@ def _known_title(path: str, at: int) -> str:
     return plan_title(path)
 
 
-def _chosen(path: str, given: dict[str, str]) -> dict[str, Json]:
+def _chosen(path: str, given: dict[str, str], previews: bool) -> dict[str, Json]:
     """The form and the preview of a plan with these values. Raises as ``read_text`` and ``_checked``."""
     text = read_text(path).text
     plan = _checked(path, text)
@@ -183,6 +188,11 @@ def _chosen(path: str, given: dict[str, str]) -> dict[str, Json]:
     shown: dict[str, Json] = {"chosen": start_page(path, plan, given, problems), "waits": why_waits(path)}
     if bound.problems:
         return {**shown, "unknown": "Fill in the parameters to see what a run would do."}
+    if len(text) > LARGE and not previews:
+        return {
+            **shown,
+            "unknown": "The plan is large: preview it with these values to see what a run would do.",
+        }
     envelope = envelope_of(path, text, tuple(values.items()))
     if envelope.document is None:
         return {**shown, "unknown": envelope.problem}

@@ -24,7 +24,7 @@ from planrunner.capabilities.soundness import no_preview, not_json
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
-from planrunner.plan.templates import is_template
+from planrunner.plan.templated import is_template
 from planrunner.plugins.catalogue import faults_of, mutates, undocumented, unsound
 from planrunner.source import Source
 from planrunner.testing import bench as benches

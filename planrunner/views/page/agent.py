@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.escapes import harmless
+from planrunner.escapes import harmless, masked
 from planrunner.jsontext import as_text
 from planrunner.machine.budgets import limit_of
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import amount
 from planrunner.machine.names import frames, label
 from planrunner.plan.agents import ASKING, UNNAMED
-from planrunner.redaction import masked
+from planrunner.records import Struct
 from planrunner.views.page.figures import amount_text, count, duration, plain
 from planrunner.views.page.signs import Sign, task_sign
 from planrunner.views.page.story import Story, place_of
@@ -30,7 +30,7 @@ ARGUMENTS = 160
 """Characters of the arguments of a call."""
 
 
-class Call(NamedTuple):
+class Call(Struct):
     """A call that a model asked for. ``given`` is what it gave; ``refused`` says why it was not made."""
 
     tool: str
@@ -42,7 +42,7 @@ class Call(NamedTuple):
     task: str
 
 
-class Round(NamedTuple):
+class Round(Struct):
     """One request to the model: what it said, the calls it asked for, its answer (empty until it has one), what it
     used, and the cost of the agent after it, as text and in percent of the limit or of the whole."""
 
@@ -55,7 +55,7 @@ class Round(NamedTuple):
     share: float
 
 
-class Agent(NamedTuple):
+class Agent(Struct):
     """The work of an agent on a task. ``tools`` are capability, calls and time."""
 
     place: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from planrunner.machine.budgets import limit_of
 from planrunner.machine.ledger import amount
 from planrunner.machine.state import State
+from planrunner.records import Struct
 from planrunner.views.page.figures import amount_text
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.story import Story
@@ -20,7 +20,7 @@ POINTS = 120
 """Points of a curve at most."""
 
 
-class Budget(NamedTuple):
+class Budget(Struct):
     """One budget. ``used`` and ``limit`` are texts (``limit`` empty without one), ``said`` what can still come,
     ``tone`` the state that colours it. ``curve`` are the points of a polyline on 100 by 36, empty where nothing is
     known; ``figure`` is its place in what a moment of the scrubber has spent, -1 for time."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
 from planrunner.diagnostics import Diagnostic, Severity
 from planrunner.escapes import harmless
+from planrunner.records import Struct
 from planrunner.source import Notation, Source
 from planrunner.views.page.signs import Sign
 
@@ -38,7 +38,7 @@ _PATTERNS: dict[Notation, re.Pattern[str]] = {
 """Keys, comments, templates and strings of a line. ``static/editor.js`` has the same ones."""
 
 
-class Note(NamedTuple):
+class Note(Struct):
     """What a finding says beside a line."""
 
     state: str
@@ -46,7 +46,7 @@ class Note(NamedTuple):
     text: str
 
 
-class CodeLine(NamedTuple):
+class CodeLine(Struct):
     """A line from 1. ``state`` is that of its gravest finding, empty without one."""
 
     number: int
@@ -55,7 +55,7 @@ class CodeLine(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-class Underline(NamedTuple):
+class Underline(Struct):
     """Columns from 0 of a line that a finding means."""
 
     start: int

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from planrunner.escapes import harmless
-from planrunner.machine.statuses import said
+from planrunner.escapes import harmless, masked
 from planrunner.plan.model import Plan
-from planrunner.redaction import masked
+from planrunner.records import Struct
 from planrunner.views.compare import (
     Change,
     DecisionPair,
@@ -23,7 +22,7 @@ from planrunner.views.compare import (
 from planrunner.views.decisions import decision_text
 from planrunner.views.page.difference import Line, difference
 from planrunner.views.page.figures import count, duration
-from planrunner.views.page.graph import Picture, picture
+from planrunner.views.page.graph import Picture, Skeleton, picture
 from planrunner.views.page.signs import Sign, run_sign, task_sign
 from planrunner.views.revision import difference_object
 
@@ -36,7 +35,7 @@ _MOST = 200
 """Changes that are listed."""
 
 
-class ChangeLine(NamedTuple):
+class ChangeLine(Struct):
     """A line of a list of changes: a sign, a kind in two words, what it is about, the value before and after (empty
     for none) and a consequence."""
 
@@ -50,7 +49,7 @@ class ChangeLine(NamedTuple):
     note_state: str = ""
 
 
-class Row(NamedTuple):
+class Row(Struct):
     """A task of both runs. ``bars`` are the shares of the longest task that both took, in percent; ``note`` says what
     differs, ``root`` that it follows from no other task."""
 
@@ -63,7 +62,7 @@ class Row(NamedTuple):
     root: bool
 
 
-class Head(NamedTuple):
+class Head(Struct):
     """One of the runs above the comparison."""
 
     run: str
@@ -72,7 +71,7 @@ class Head(NamedTuple):
     facts: str
 
 
-class RunsPage(NamedTuple):
+class RunsPage(Struct):
     """Two runs. ``lead`` and ``said`` are the verdict, ``why`` explains the first difference, ``follows`` are the
     tasks that differ because of it; ``hidden`` tasks with the same outcome are not among the ``rows``."""
 
@@ -104,10 +103,10 @@ def runs_page(made: RunComparison, whole: bool = False) -> RunsPage:
         (_head(made.one), _head(made.other)),
         _sign(made),
         _lead(made),
-        harmless(sentence(made.first, _verb)) if made.first is not None else "Every task has the same outcome.",
+        harmless(sentence(made.first)) if made.first is not None else "Every task has the same outcome.",
         tuple(map(harmless, made.first.because)) if made.first is not None else (),
         tuple(harmless(f"`{pair.task}`: {', '.join(pair.changes)}") for pair in follows[:12]),
-        tuple(harmless(sentence(pair, _verb)) for pair in made.others[:12]),
+        tuple(harmless(sentence(pair)) for pair in made.others[:12]),
         tuple(_inputs(made)),
         tuple(plan_lines(difference_object(made.plan))),
         tuple(map(_decision, made.decisions)),
@@ -133,11 +132,6 @@ def _sign(made: RunComparison) -> Sign:
     if made.first.result and other is not None and (one is not None or other.status != "completed"):
         return task_sign(other.status)
     return Sign("wait", "chg", "A difference")
-
-
-def _verb(status: str) -> str:
-    """A status as the verb of a sentence, in the word of its sign."""
-    return task_sign(status).word.lower() if status == "completed" else said(status)
 
 
 def _lead(made: RunComparison) -> str:
@@ -264,7 +258,7 @@ def _effect(what: str, effects: Mapping[str, str]) -> tuple[str, str]:
     return sign.word.lower(), sign.state
 
 
-class Ended(NamedTuple):
+class Ended(Struct):
     """A revision above the comparison."""
 
     number: int
@@ -274,7 +268,7 @@ class Ended(NamedTuple):
     reason: str
 
 
-class RevisionsPage(NamedTuple):
+class RevisionsPage(Struct):
     """Two revisions. ``counts`` are pairs of a sign and how many tasks it stands for; ``tasks`` are the tasks of the
     later plan with their signs; ``lines`` is the difference of the texts."""
 
@@ -325,7 +319,7 @@ def revisions_page(made: RevisionComparison) -> RevisionsPage:
 
 def _picture(plan: Plan, effects: Mapping[str, str]) -> Picture:
     """The drawing of a plan in which each task has the sign of its effect; what a task holds shares it."""
-    drawn = picture(plan)
+    drawn = picture(Skeleton(plan))
     nodes = []
     for node in drawn.nodes:
         sign = EFFECTS.get(effects.get(node.place.partition("/")[0], ""))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from planrunner.machine.compensation import takes_back
 from planrunner.machine.gates import rework_target, spec
 from planrunner.machine.names import label
-from planrunner.machine.requests import tally
+from planrunner.machine.questions import tally
 from planrunner.machine.rework import downstream
 from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Gate, Option, Task
 from planrunner.plan.tasks import every
+from planrunner.records import Struct
 from planrunner.views.page.figures import count
 from planrunner.views.status import listed
 
@@ -23,7 +23,7 @@ _ACTS = ("unsafe", "checkable", "idempotent")
 """Effects that leave something behind."""
 
 
-class Consequence(NamedTuple):
+class Consequence(Struct):
     """What one answer leads to. ``answer`` is approve, rework, reject or the name of an option; ``state`` and ``icon``
     are how it is shown. ``tasks`` run next, ``more`` is how many follow after those; ``meta`` says what it changes."""
 
@@ -51,7 +51,7 @@ def consequences(state: State, number: int, gate: GateState) -> tuple[Consequenc
     return tuple(found)
 
 
-def pushes_back(state: State, number: int, gate: GateState) -> bool:
+def causes_rework(state: State, number: int, gate: GateState) -> bool:
     """Whether a rejection sends the run back to an earlier task."""
     return rework_target(state, number, spec(state, number, gate.stage).on_reject) is not None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+from planrunner.records import Struct
 
 _AROUND = 3
 """Lines that are shown around a change."""
@@ -12,7 +13,7 @@ _MOST = 4_000
 """Lines of a text that are compared."""
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """A line of a difference. ``kind`` is add, del, cut (lines that are left out, counted in ``text``) or empty for a
     line that did not change; ``number`` is its place in the text it comes from. ``marked`` is the part of ``text`` that
     changed, between ``text`` before and ``rest`` after it."""

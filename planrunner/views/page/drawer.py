@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from planrunner.escapes import harmless
+from planrunner.escapes import harmless, masked
 from planrunner.jsontext import as_text
 from planrunner.machine.compensation import steps_of
 from planrunner.machine.explain import why
@@ -15,7 +15,7 @@ from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State
 from planrunner.plan.model import Task
 from planrunner.plan.tasks import tools_of
-from planrunner.redaction import masked
+from planrunner.records import Struct
 from planrunner.views.artifacts import size_text
 from planrunner.views.page.figures import amount_text, anchor_of, count, duration, moment, plain
 from planrunner.views.page.outline import Row, item_name
@@ -43,7 +43,7 @@ ATTEMPTS = 2
 """Attempts of which a drawer shows the log: the last ones."""
 
 
-class Tail(NamedTuple):
+class Tail(Struct):
     """The end of what an attempt wrote: ``text``, and how many bytes of it are not shown."""
 
     task: str
@@ -54,7 +54,7 @@ class Tail(NamedTuple):
     """Bytes of the log so far."""
 
 
-class Try(NamedTuple):
+class Try(Struct):
     """An attempt, a wait, a visit of a gate or an undo. ``known`` is the entry that made its end known."""
 
     sign: Sign
@@ -73,7 +73,7 @@ class Kept(NamedTuple):
     address: str
 
 
-class Item(NamedTuple):
+class Item(Struct):
     """An item of a fan-out."""
 
     place: str
@@ -81,7 +81,7 @@ class Item(NamedTuple):
     sign: Sign
 
 
-class Drawer(NamedTuple):
+class Drawer(Struct):
     """One place. ``task`` is the path of its newest task. ``known`` is the entry since which ``why`` holds,
     ``settled`` the one since which outputs and artifacts are there."""
 

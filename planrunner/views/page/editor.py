@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 
@@ -13,12 +13,13 @@ from planrunner.diagnostics import Diagnostic, Severity
 from planrunner.escapes import harmless
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.views.findings import findings_data
 from planrunner.views.page.code import SEVERITIES, note_text
 from planrunner.views.page.figures import count
 from planrunner.views.page.forecast import Fact
-from planrunner.views.page.graph import Drawn, Edge, picture
+from planrunner.views.page.graph import Drawn, Edge, Skeleton, picture
 from planrunner.views.page.render import ticked
 from planrunner.views.revision import Revision
 
@@ -28,7 +29,7 @@ SHOWN = 100
 """Findings that are listed; the verdict counts all."""
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """The sentence at the top: ``state`` colours it, ``strong`` is its beginning and ``text`` the rest. ``fix`` is
     what the primary action applies (``safe``), empty where no safe fix is left."""
 
@@ -41,7 +42,7 @@ class Verdict(NamedTuple):
     starts: bool = False
 
 
-class FindingRow(NamedTuple):
+class FindingRow(Struct):
     """One finding. ``message`` has names in monospace; ``fix`` is the title of its fix, empty without one; ``id`` is
     the fingerprint by which the fix is asked for."""
 
@@ -58,7 +59,7 @@ class FindingRow(NamedTuple):
     id: str
 
 
-class RevisionView(NamedTuple):
+class RevisionView(Struct):
     """The run that an editor revises: ``rows`` are tasks with what becomes of each and why; ``problem`` says why it
     cannot be revised like this; ``own`` that the text is that of the run and not of the file."""
 
@@ -126,6 +127,11 @@ def verdict(findings: Sequence[Diagnostic], empty: bool = False) -> Verdict:
     return Verdict("ok", "ok", "No findings.", "This plan can start.", starts=True)
 
 
+UNCHECKED = Verdict(
+    "wait", "doubt", "Not checked yet.", "The text is large: check it to see its findings.", starts=True
+)
+
+
 def _ways(safe: int, unsafe: int) -> str:
     parts = [f"{safe} {'has' if safe == 1 else 'have'} a safe fix"] if safe else []
     if unsafe:
@@ -190,7 +196,7 @@ _GRAVE: tuple[Severity, ...] = ("warning", "error")
 """Severities that mark a task, the gravest last."""
 
 
-class SketchNode(NamedTuple):
+class SketchNode(Struct):
     """A task in its place. ``line`` is where it begins in the text, ``note`` a few words below its name; ``state`` and
     ``icon`` are those of its gravest finding, or of what it is."""
 
@@ -208,7 +214,7 @@ class SketchNode(NamedTuple):
     group: bool
 
 
-class Sketch(NamedTuple):
+class Sketch(Struct):
     """The drawing, and ``meta`` which counts what is in it."""
 
     width: float
@@ -220,7 +226,7 @@ class Sketch(NamedTuple):
 
 def sketch(plan: Plan, source: Source, findings: Sequence[Diagnostic]) -> Sketch:
     """The drawing of a plan, which may have errors."""
-    drawn = picture(plan, upright=True)
+    drawn = picture(Skeleton(plan), upright=True)
     tasks = dict(_places(plan.tasks, ""))
     looks = _looks(tasks, findings)
     nodes = tuple(_node(node, tasks.get(node.place), looks, source) for node in drawn.nodes)

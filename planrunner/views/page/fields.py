@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 from planrunner.plan.model import Param
 from planrunner.plan.params import takes
+from planrunner.records import Struct
 from planrunner.views.page.figures import sentence
 
 Json = Any
@@ -17,7 +18,7 @@ _LONG = frozenset({"map", "any", "list"})
 _NUMBERS = frozenset({"int", "number"})
 
 
-class Field(NamedTuple):
+class Field(Struct):
     """A control of a form. ``control`` is input, area or choice; ``name`` is what the form sends, ``id`` ties label and
     hint to it. ``problem`` says what is wrong with the ``value`` that was sent."""
 

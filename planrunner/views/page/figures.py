@@ -6,47 +6,34 @@ import re
 import time
 
 from planrunner.escapes import harmless
-from planrunner.plan.expressions.quantities import format_money
+from planrunner.plan.expressions.quantities import duration_text, format_money
 
 _DAY = 86_400
 
 
 def duration(seconds: float | None) -> str:
-    """``250 ms``, ``13.4 s``, ``1 min 12 s``, ``2 h 3 min``, ``3 d 4 h``; empty where it is not known."""
-    if seconds is None:
-        return ""
-    if seconds < 0.9995:
-        return f"{max(0, round(seconds * 1000))} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
+    """As ``duration_text``; empty where it is not known."""
+    return "" if seconds is None else duration_text(seconds)
 
 
 def amount_text(what: str, value: float) -> str:
-    """``$0.084``, ``10,420``, ``13.4 s``."""
+    """``$0.084``, ``10,420``, ``13.4s``."""
     if what == "cost":
         return format_money(round(value, 6))
     return duration(value) if what == "time" else f"{value:,.0f}"
 
 
-def rough(seconds: float) -> str:
-    """A duration by its largest unit: ``12 s``, ``2 min``, ``3 h``, ``5 d``."""
+def largest_unit(seconds: float) -> str:
+    """A duration by its largest unit: ``12s``, ``2m``, ``3h``, ``5d``."""
     whole = max(0, round(seconds))
-    for size, unit in ((_DAY, "d"), (3600, "h"), (60, "min")):
+    for size, unit in ((_DAY, "d"), (3600, "h"), (60, "m")):
         if whole >= size:
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
 
 
 def ago(at: float | None, now: float) -> str:
-    """``just now``, ``2 min ago``, ``in 3 h``; a moment more than a week away as a date."""
+    """``just now``, ``2m ago``, ``in 3h``; a moment more than a week away as a date."""
     if at is None:
         return ""
     away = now - at
@@ -54,7 +41,7 @@ def ago(at: float | None, now: float) -> str:
         return time.strftime("%Y-%m-%d", time.localtime(at))
     if abs(away) < 2:
         return "just now"
-    return f"{rough(away)} ago" if away > 0 else f"in {rough(-away)}"
+    return f"{largest_unit(away)} ago" if away > 0 else f"in {largest_unit(-away)}"
 
 
 def moment(at: float | None, now: float) -> str:

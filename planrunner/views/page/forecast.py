@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
+from planrunner.records import Struct
 from planrunner.views.page.figures import amount_text, duration
 from planrunner.views.status import listed
 
@@ -23,7 +24,7 @@ _COUNTED = (
 _SHOWN = 6
 
 
-class Fact(NamedTuple):
+class Fact(Struct):
     """One line of a list of facts. ``state`` and ``icon`` mark what wants attention; ``code`` asks for monospace."""
 
     term: str

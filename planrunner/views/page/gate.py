@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
-from planrunner.machine.deciders import named, who_may
 from planrunner.machine.events import (
     AttemptEnded,
     Entry,
@@ -24,14 +23,15 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
-from planrunner.machine.requests import tally
+from planrunner.machine.questions import named, tally, who_may
 from planrunner.machine.state import GateState, State
 from planrunner.plan.expressions.quantities import format_percent
+from planrunner.records import Struct
 from planrunner.views.hypotheses import arithmetic
-from planrunner.views.page.consequences import Consequence, consequences, pushes_back
+from planrunner.views.page.consequences import Consequence, causes_rework, consequences
 from planrunner.views.page.difference import Line, counted, difference, patch_lines
 from planrunner.views.page.fields import Field, fields_of, param_of
-from planrunner.views.page.figures import ago, count, moment, plain, rough
+from planrunner.views.page.figures import ago, count, largest_unit, moment, plain
 from planrunner.views.status import about
 
 Json = Any
@@ -40,7 +40,7 @@ _LONGEST = 2_000
 """Characters of an input or a fact about the task that are shown."""
 
 
-class Evidence(NamedTuple):
+class Evidence(Struct):
     """A piece of evidence. ``said`` stands beside its name; ``lines`` is its difference from the last visit or a patch,
     ``text`` its content otherwise; ``open`` says that it is shown unfolded."""
 
@@ -54,7 +54,7 @@ class Evidence(NamedTuple):
     open: bool = False
 
 
-class Choice(NamedTuple):
+class Choice(Struct):
     """An option of a decision."""
 
     name: str
@@ -77,7 +77,7 @@ class Step(NamedTuple):
     quote: str = ""
 
 
-class Belief(NamedTuple):
+class Belief(Struct):
     """A hypothesis that a gate shows."""
 
     name: str
@@ -86,7 +86,7 @@ class Belief(NamedTuple):
     arithmetic: str
 
 
-class GatePage(NamedTuple):
+class GatePage(Struct):
     """Everything that is shown of a gate. ``waits`` is False for one that is decided, which ``outcome`` then tells.
     ``facts`` are who decides, how far it is and when it expires, in short words."""
 
@@ -111,7 +111,7 @@ class GatePage(NamedTuple):
     evidence: tuple[Evidence, ...]
     follows: tuple[Consequence, ...]
     history: tuple[Step, ...]
-    pushes_back: bool
+    causes_rework: bool
     asks_done: bool
     """A person carries the task out: approving says that it is done."""
 
@@ -150,7 +150,7 @@ def gate_page(
         evidence=tuple(_evidence(gate, _before(entries, path, gate.visit))),
         follows=consequences(state, number, gate) if gate.waits else (),
         history=tuple(_history(entries, path, gate, now)),
-        pushes_back=pushes_back(state, number, gate),
+        causes_rework=causes_rework(state, number, gate),
         asks_done=gate.stage == "instruction",
     )
 
@@ -158,7 +158,7 @@ def gate_page(
 def _outcome(state: State, number: int, gate: GateState) -> str:
     """How a gate was decided; a rejection that sends the run back is called what its button says."""
     text = harmless(sentence(gate))
-    sent_back = is_rejected(gate) and pushes_back(state, number, gate)
+    sent_back = is_rejected(gate) and causes_rework(state, number, gate)
     return text.replace("rejected by", "pushed back by", 1) if sent_back else text
 
 
@@ -184,12 +184,12 @@ def _facts(gate: GateState, now: float) -> Iterator[tuple[str, str]]:
         yield "So far", tally(gate.votes, gate.need) + (f" ({by})" if by else "")
     if not gate.waits:
         return
-    yield "Waiting", rough(max(0.0, now - gate.opened_at))
+    yield "Waiting", largest_unit(max(0.0, now - gate.opened_at))
     if gate.expires_at is None:
         yield "Expires", "never"
     else:
         left = gate.expires_at - now
-        yield "Expires", f"in {rough(left)}" if left > 0 else "expired; the run settles it when it continues"
+        yield "Expires", f"in {largest_unit(left)}" if left > 0 else "expired; the run settles it when it continues"
     if gate.again:
         yield "Asks again", harmless(gate.again)
     if gate.escalated:

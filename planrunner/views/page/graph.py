@@ -7,20 +7,24 @@ containers are drawn closed, and columns of a larger level that went well are dr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from planrunner.frozen import EMPTY
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
+from planrunner.records import Struct
 from planrunner.views.page.layout import Layout, Level, Link, Node, laid_out, laid_upright
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import CALM, with_owners
+from planrunner.views.page.story import CALM, WORST, with_owners
 from planrunner.views.status import counts_text
 from planrunner.views.terminal import cut
 
 OPEN = 300
 """Nodes up to which all containers are open."""
+WHOLE = 1_000
+"""Nodes that are drawn one by one where all is asked for."""
+EVENTFUL = 60
+"""Nodes of a large level that stand for themselves because they need a look."""
 HEIGHT = 42
 NARROW, WIDE = 120.0, 210.0
 """Widths of a node, by the length of its name."""
@@ -34,25 +38,25 @@ _CALM = CALM | {"", "cancelled", "rolled_back"}
 """Statuses that need no look."""
 
 
-class Cell(NamedTuple):
+class Cell(Struct):
     """An item of a fan-out, by its place."""
 
     place: str
     sign: Sign
 
 
-class Coloured(NamedTuple):
+class Coloured(Struct):
     """What a run adds to a drawing, by place: statuses, a short text below the name (with the number of the entry that
     made it known), items of fan-outs, the edges of the critical path, and notes for edges that were sent back along."""
 
     statuses: Mapping[str, str] = EMPTY
-    notes: Mapping[str, tuple[str, int]] = EMPTY
-    items: Mapping[str, Sequence[Cell]] = EMPTY
+    note: Callable[[str], tuple[str, int]] = lambda place: ("", 0)
+    items: Callable[[str], Sequence[Cell]] = lambda place: ()
     critical: frozenset[tuple[str, str]] = frozenset()
     backs: Mapping[tuple[str, str], tuple[str, int]] = EMPTY
 
 
-class Drawn(NamedTuple):
+class Drawn(Struct):
     """A node in its place. ``sign`` is None where no run colours the drawing; ``known`` is the entry since which
     ``note`` holds. ``tasks`` counts what a bundle stands for, ``last`` is one under ``finally``."""
 
@@ -73,7 +77,7 @@ class Drawn(NamedTuple):
     last: bool = False
 
 
-class Edge(NamedTuple):
+class Edge(Struct):
     """An edge as an SVG path. ``kind`` is need, success, failure, always, condition or back; ``label`` stands at
     ``x``, ``y``; ``known`` is the entry since which a back edge was taken, 0 for one that was not."""
 
@@ -89,7 +93,7 @@ class Edge(NamedTuple):
     known: int = 0
 
 
-class Picture(NamedTuple):
+class Picture(Struct):
     """A drawing: groups come before what they hold, nodes in the order of the plan."""
 
     width: float
@@ -103,17 +107,27 @@ class Picture(NamedTuple):
 PLAIN = Coloured()
 
 
-def picture(plan: Plan, run: Coloured | None = None, whole: bool = False, upright: bool = False) -> Picture:
-    """The drawing of a plan; with ``whole`` everything is open, whatever its size. ``upright`` leads from the top to
-    the bottom where no node holds others."""
+class Skeleton:
+    """What a drawing takes from the plan alone."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.tasks = plan.tasks
+        self.count = _count(plan.tasks)
+        self.graph = Graph(Plan("", tasks=plan.tasks))
+        self.ranks = self.graph.levels()
+
+
+def picture(plan: Skeleton, run: Coloured | None = None, whole: bool = False, upright: bool = False) -> Picture:
+    """The drawing of a plan; with ``whole`` everything is open, up to ``WHOLE`` nodes. ``upright`` leads from the top
+    to the bottom where no node holds others."""
     drawing = _Drawing(run or PLAIN, run is not None)
-    count = _count(plan.tasks)
-    drawing.opens = (lambda place: True) if whole or count <= OPEN else drawing.is_lively
+    whole = whole and plan.count <= WHOLE
+    drawing.opens = (lambda place: True) if whole or plan.count <= OPEN else drawing.is_lively
     bundled = not whole and len(plan.tasks) > OPEN
-    level = drawing.bundled(plan.tasks) if bundled else drawing.level(plan.tasks, "")
+    level = drawing.bundled(plan) if bundled else drawing.level(plan.graph, plan.ranks, "")
     if upright and not any(node.inside for node in level.nodes):
-        return drawing.finished(laid_upright(level), count, beside=True)
-    return drawing.finished(laid_out(level), count)
+        return drawing.finished(laid_upright(level), plan.count, beside=True)
+    return drawing.finished(laid_out(level), plan.count)
 
 
 def _count(tasks: Sequence[Task]) -> int:
@@ -145,20 +159,19 @@ class _Drawing:
         """Whether something inside a place needs a look."""
         return place in self.lively
 
-    def level(self, tasks: Sequence[Task], prefix: str) -> Level:
+    def level(self, graph: Graph, ranks: Sequence[int], prefix: str) -> Level:
         """The tasks of one level, with what they hold."""
-        graph = Graph(Plan("", tasks=tuple(tasks)))
-        ranks = graph.levels()
         nodes = tuple(self._node(task, prefix, rank) for task, rank in zip(graph.tasks, ranks, strict=True))
         return Level(nodes, tuple(self._links(graph, prefix)))
 
     def _node(self, task: Task, prefix: str, rank: int) -> Node:
         place = prefix + task.id
         self.tasks[place] = task
-        held = _held(task)
-        inside = self.level(held, f"{place}/") if held and self.opens(place) else None
-        note = self.run.notes.get(place, ("", 0))[0]
-        return Node(place, rank, _width(self._name(place), note), HEIGHT, inside)
+        held, inside = _held(task), None
+        if held and self.opens(place):
+            graph = Graph(Plan("", tasks=held))
+            inside = self.level(graph, graph.levels(), f"{place}/")
+        return Node(place, rank, _width(self._name(place), self.run.note(place)[0]), HEIGHT, inside)
 
     def _name(self, place: str) -> str:
         return cut(place.rpartition("/")[2], int((WIDE - 46) / LETTER))
@@ -184,10 +197,13 @@ class _Drawing:
         if most:
             self.backs[prefix + task.id, prefix + graph.ids[target]] = f"at most {most} times"
 
-    def bundled(self, tasks: Sequence[Task]) -> Level:
+    def bundled(self, plan: Skeleton) -> Level:
         """A large level: what needs a look stands for itself, all else of a stretch of columns as one node."""
-        graph = Graph(Plan("", tasks=tuple(tasks)))
-        ranks, seen = graph.levels(), [task.id in self.lively for task in graph.tasks]
+        graph, ranks = plan.graph, plan.ranks
+        lively = [task.id for task in graph.tasks if task.id in self.lively]
+        lively.sort(key=lambda place: WORST.get(self.run.statuses.get(place, ""), len(WORST)))
+        shown = set(lively[:EVENTFUL])
+        seen = [task.id in shown for task in graph.tasks]
         key = _stretches(ranks, seen)
         names = [task.id if seen[at] else f"bundle {key[ranks[at]]}" for at, task in enumerate(graph.tasks)]
         members: dict[str, list[int]] = {}
@@ -231,9 +247,9 @@ class _Drawing:
             text, title, size = self.bundles[place]
             return Drawn(place, text, title, *room, self._sign(""), "", 0, (), False, False, size)
         task = self.tasks[place]
-        note, known = self.run.notes.get(place, ("", 0))
+        note, known = self.run.note(place)
         status = self.run.statuses.get(place, "pending")
-        cells = tuple(self.run.items.get(place, ()))
+        cells = tuple(self.run.items(place))
         undoable = task.rollback is not None or bool(task.backup)
         sign = self._sign(status)
         final = task.finally_

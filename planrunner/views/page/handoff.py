@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from planrunner.records import Struct
 from planrunner.views.decisions import Decision, decision_text
 from planrunner.views.page.render import Frame, standalone
 from planrunner.views.page.signs import Sign, run_sign
 from planrunner.views.postmortem import Postmortem
 
 
-class File(NamedTuple):
+class File(Struct):
     """A file of the archive; ``size`` is text."""
 
     path: str
@@ -19,7 +19,7 @@ class File(NamedTuple):
     size: str
 
 
-class Handoff(NamedTuple):
+class Handoff(Struct):
     """What the page shows. ``facts`` are names and texts, ``verify`` a command, ``problems`` what a verification of the
     journal found, ``left_out`` what is not in the archive and why."""
 

@@ -1,27 +1,25 @@
-"""What waits for people, as the inbox lists it, and the questions that are not gates of the plan: used-up budgets,
-tasks that run for too long, and review windows."""
+"""What waits for people, as the inbox lists it, and the questions that are not gates of the plan: tasks in doubt,
+used-up budgets, tasks that run for too long, and review windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from planrunner.escapes import harmless
-from planrunner.machine.admission import Wanted
 from planrunner.machine.explain import why
 from planrunner.machine.names import label, labelled
+from planrunner.machine.questions import Kind, Question, limits_of
 from planrunner.machine.state import State
-from planrunner.machine.windows import Window
-from planrunner.machine.windows import shown as window_shown
-from planrunner.views.gates import doubt_object, suggestion
-from planrunner.views.page.figures import rough
+from planrunner.machine.windows import shown, windows
+from planrunner.records import Struct
+from planrunner.views.gates import project_object, suggestion
+from planrunner.views.page.figures import largest_unit
 from planrunner.views.page.gate import GatePage
+from planrunner.views.status import command_text, doubt_answers, listed
 
-Json = Any
 
-
-class Item(NamedTuple):
+class Item(Struct):
     """A line of the inbox. ``address`` leads to the question below the address of the project; ``mine`` says that the
     person who looks may decide it."""
 
@@ -37,74 +35,47 @@ class Item(NamedTuple):
     """The colour of its icon."""
 
 
-class BudgetPage(NamedTuple):
-    """A limit that may be extended. ``suggested`` is what lets all that wait continue, as the form takes it."""
+class Button(Struct):
+    """An answer: the control that sends it, and how it looks."""
 
-    run: str
-    plan: str
     name: str
-    question: str
-    scope: str
-    limits: tuple[tuple[str, str], ...]
-    """What may be added to, and how much is suggested."""
-    tasks: tuple[str, ...]
+    value: str
+    text: str
+    look: str = ""
 
 
-class DoubtPage(NamedTuple):
-    """A task whose attempt was interrupted with an unknown result. ``log`` is the end of what it wrote, ``undoable``
-    says that it can be rolled back."""
+class QuestionPage(Struct):
+    """A question that is not a gate of the plan: an attempt with an unknown result, a used-up budget, a task that runs
+    for long, or a window of ``gates``, with ``coming`` whose gates are still ahead. ``why`` are sentences below the
+    question, ``facts`` short ones; ``log`` is what a task in doubt wrote last. ``amounts`` are what may be added to,
+    each with what lets all that wait continue; ``hidden`` is what the form sends besides."""
 
-    run: str
-    plan: str
-    name: str
-    label: str
-    question: str
-    command: str
-    why: tuple[str, ...]
-    log: str
-    undoable: bool
-
-
-class WatchdogPage(NamedTuple):
-    """A task that runs for so long that people are asked about it."""
-
+    kind: Kind
     run: str
     plan: str
     name: str
     label: str
     question: str
-
-
-class WindowPage(NamedTuple):
-    """A review window: gates that are shown and approved together. ``coming`` are tasks whose gates are still ahead."""
-
-    run: str
-    plan: str
-    name: str
-    gates: tuple[GatePage, ...]
-    coming: tuple[str, ...]
-    shown: str
+    buttons: tuple[Button, ...]
+    why: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    log: str = ""
+    amounts: tuple[tuple[str, str], ...] = ()
+    gates: tuple[GatePage, ...] = ()
+    coming: tuple[str, ...] = ()
+    hidden: tuple[str, str] = ("", "")
+    commands: tuple[str, ...] = ()
+    """What decides the questions of a project, which have no run."""
 
 
 OF_PROJECT = "-"
 """Stands for a run in addresses of what the project itself asks."""
 
 
-def name_of(fact: Mapping[str, Json]) -> str:
-    """The name of what the project itself asks, in addresses: ``trust/plans/x.yaml``."""
-    return f"{fact['kind']}/{fact['gate']}"
-
-
-def project_item(fact: Mapping[str, Json], now: float, mine: bool) -> Item:
-    """A line of the inbox from what the project itself asks."""
-    name, since = name_of(fact), fact.get("since")
-    waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
-    where = "a plan to trust" if fact["kind"] == "trust" else "a trigger"
-    return Item(
-        address_of(OF_PROJECT, name),
-        *(OF_PROJECT, name, harmless(str(fact["ask"])), where, waited, mine),
-        *("gate", "gate") if fact["kind"] == "trust" else ("bad", "bad"),
-    )
+def name_of(question: Question) -> str:
+    """The name of a question in addresses: of what the project itself asks ``trust/plans/x.yaml``."""
+    return f"{question.kind}/{question.name}" if question.kind in ("trust", "trigger") else question.name
 
 
 def address_of(run: str, name: str) -> str:
@@ -112,81 +83,86 @@ def address_of(run: str, name: str) -> str:
     return f"/inbox/{quote(run)}/{quote(name)}"
 
 
-def questions(facts: Iterable[dict[str, Json]]) -> Iterator[dict[str, Json]]:
-    """The questions of a run, the gates of a review window as one; each as ``views/gates.py`` gives a gate."""
-    every = list(facts)
-    seen: set[str] = set()
-    for fact in every:
-        window = str(fact.get("window") or "")
-        together = [other for other in every if window and other.get("window") == window]
-        if len(together) < 2:
-            yield fact
-        elif window not in seen:
-            seen.add(window)
-            ask = f"{window}: {len(together)} gates to review together"
-            yield {**fact, "gate": window, "ask": ask, "need": 1}
+_WORDS = {"budget": "budget", "watchdog": "runs for long", "doubt": "in doubt", "trust": "a plan to trust"}
+_ICONS = {
+    "budget": ("wait", "gate"),
+    "watchdog": ("wait", "gate"),
+    "doubt": ("doubt", "doubt"),
+    "trigger": ("bad", "bad"),
+}
+"""The icon and the colour of a question in the list, where they are not those of a gate."""
 
 
-def item_of(run: Mapping[str, str], fact: Mapping[str, Json], since: float | None, now: float, mine: bool) -> Item:
-    """A line of the inbox from a question as ``views/gates.py`` gives it. ``run`` has its ``id`` and its ``title``;
-    ``since`` and ``now`` are seconds since 1970."""
-    kind = str(fact.get("kind") or "")
-    name = str(fact["gate"])
-    words = {"budget": "budget", "watchdog": "runs for long", "doubt": "in doubt"}.get(kind, "")
-    need = int(fact.get("need", 1))
-    got = sum(vote["verdict"] == "approve" for vote in fact.get("votes", ()))
-    parts = [run["title"], name, words or (f"{got} of {need} approvals" if need > 1 else "")]
-    waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
-    icon = {"budget": "wait", "watchdog": "wait", "doubt": "doubt"}.get(kind, "gate")
-    question = harmless(str(fact.get("ask") or name))
+def item_of(run: str, title: str, question: Question, now: float, mine: bool) -> Item:
+    """A line of the inbox: a question of a run, by its id and its title, or of the project, which has no title. ``now``
+    is in seconds since 1970."""
+    approvals = f"{question.given} of {question.need} approvals" if question.need > 1 else ""
+    about = _WORDS.get(question.kind, "a trigger" if question.kind == "trigger" else approvals)
+    name = name_of(question)
+    where = " · ".join(filter(None, (title, name, about))) if title else about
+    waited = "" if question.since is None else f"waiting {largest_unit(max(0.0, now - question.since))}"
+    ask = harmless(question.ask or name)
     return Item(
-        address_of(run["id"], name),
-        run["id"],
-        name,
-        question,
-        " · ".join(filter(None, parts)),
-        waited,
-        mine,
-        icon,
-        "doubt" if kind == "doubt" else "gate",
+        address_of(run, name), run, name, ask, where, waited, mine, *_ICONS.get(question.kind, ("gate", "gate"))
     )
 
 
-def budget_page(state: State, limits: list[Wanted]) -> BudgetPage:
-    """Limits of one scope that tasks wait for."""
-    first = limits[0]
-    suggested = [tuple(suggestion(each).replace("'", "").split("=", 1)) for each in limits]
-    return BudgetPage(
-        state.run_id,
-        _title(state),
-        first.name,
-        first.ask,
-        first.scope,
-        tuple((what, amount) for what, amount in suggested),
-        tuple(dict.fromkeys(task for each in limits for task in each.tasks)),
+def question_page(state: State, asked: Sequence[Question], log: str, gates: tuple[GatePage, ...] = ()) -> QuestionPage:
+    """A question of a run, or the limits of one scope that tasks wait for; ``log`` is the end of what a task in doubt
+    wrote, ``gates`` are those of a window."""
+    first = asked[0]
+    page = QuestionPage(
+        *(first.kind, state.run_id, state.plan.title or state.plan.id, first.name),
+        *(
+            "review window" if gates else first.kind if first.task < 0 else label(state, first.task),
+            harmless(first.ask),
+        ),
+        buttons=_BUTTONS.get(first.kind, ()),
+    )
+    if first.kind == "doubt":
+        answers = doubt_answers(state, first.task)
+        return page._replace(
+            why=tuple(harmless(labelled(state, line)) for line in why(state, first.name)),
+            command=command_text(state.specs[first.task]),
+            log=log,
+            buttons=tuple(button for button in page.buttons if button.value in answers),
+            hidden=("task", first.name),
+        )
+    if first.kind == "window":
+        (window,) = windows(state, [gate.task for gate in first.gates]).values()
+        return page._replace(gates=gates, coming=window.coming, hidden=("shown", shown(state, window)))
+    limits = limits_of(asked)
+    tasks = tuple(dict.fromkeys(task for limit in limits for task in limit.tasks))
+    return page._replace(
+        why=(_CONTINUES,) if first.kind == "watchdog" else (),
+        facts=(("Needed by", listed(tasks, 6)), ("Decided by", "anyone")) if limits else (),
+        amounts=tuple((limit.what, suggestion(limit).partition("=")[2].strip("'")) for limit in limits),
     )
 
 
-def doubt_page(state: State, number: int, log: str) -> DoubtPage:
-    """A task in doubt; ``log`` is the end of what its attempt wrote."""
-    fact = doubt_object(state, number)
-    path = state.specs[number].id
-    told = tuple(harmless(labelled(state, line)) for line in why(state, path))
-    return DoubtPage(
-        *(state.run_id, _title(state), path, label(state, number), harmless(fact["ask"]), fact["command"]),
-        *(told, log, "rollback" in fact["answers"]),
+def project_page(question: Question) -> QuestionPage:
+    """What the project itself asks."""
+    fact = project_object(question)
+    return QuestionPage(
+        *(question.kind, "", question.plan, name_of(question), "", harmless(question.ask), ()),
+        facts=(("Decided by", fact["who"]),),
+        commands=tuple(map(harmless, fact["commands"])),
     )
 
 
-def watchdog_page(state: State, number: int, question: str) -> WatchdogPage:
-    """A task that a watchdog asks about."""
-    return WatchdogPage(state.run_id, _title(state), state.specs[number].id, label(state, number), harmless(question))
+_CONTINUES = "It continues until someone ends it; nothing has to be done to let it continue."
 
-
-def window_page(state: State, window: Window, pages: tuple[GatePage, ...]) -> WindowPage:
-    """A review window with the pages of its gates."""
-    return WindowPage(state.run_id, _title(state), window.name, pages, window.coming, window_shown(state, window))
-
-
-def _title(state: State) -> str:
-    return state.plan.title or state.plan.id
+_BUTTONS: dict[Kind, tuple[Button, ...]] = {
+    "doubt": (
+        Button("how", "completed", "It succeeded"),
+        Button("how", "failed", "It failed"),
+        Button("how", "retry", "Try again"),
+        Button("how", "rollback", "Undo it"),
+    ),
+    "budget": (
+        Button("decision", "approve", "Add to the budget", "primary"),
+        Button("decision", "reject", "Add nothing", "danger"),
+    ),
+    "watchdog": (Button("decision", "cancel", "End the task", "danger"),),
+    "window": (Button("decision", "approve", "Approve all", "primary"),),
+}

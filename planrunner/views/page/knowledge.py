@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import format_percent
+from planrunner.records import Struct
 from planrunner.views.digest import Digested
 from planrunner.views.hypotheses import arithmetic
-from planrunner.views.page.figures import count, plain, rough
+from planrunner.views.page.figures import count, largest_unit, plain
 from planrunner.views.page.signs import Sign, counted, run_sign
 from planrunner.views.status import listed
 
@@ -38,7 +39,7 @@ BELIEFS: dict[str, Sign] = {
 _NOTE = Sign("todo", "file", "Note")
 
 
-class NoteLine(NamedTuple):
+class NoteLine(Struct):
     """A note or a claim in the list; ``query`` is that of its address."""
 
     id: str
@@ -50,7 +51,7 @@ class NoteLine(NamedTuple):
     query: str = ""
 
 
-class Source(NamedTuple):
+class Source(Struct):
     """What speaks for or against a claim: an address is a link only where it is one of the web."""
 
     sign: Sign
@@ -59,7 +60,7 @@ class Source(NamedTuple):
     link: str = ""
 
 
-class NotePage(NamedTuple):
+class NotePage(Struct):
     """A note or a claim as a whole."""
 
     id: str
@@ -71,7 +72,7 @@ class NotePage(NamedTuple):
     sources: tuple[Source, ...]
 
 
-class Remembered(NamedTuple):
+class Remembered(Struct):
     """An entry of the memory. ``value`` is cut in a list and whole on its own page; times are seconds since 1970.
     ``query`` is that of its address."""
 
@@ -87,7 +88,7 @@ class Remembered(NamedTuple):
     query: str = ""
 
 
-class Hypothesis(NamedTuple):
+class Hypothesis(Struct):
     """A hypothesis of a run: ``percent`` is its confidence, ``evidence`` what each task said about it."""
 
     name: str
@@ -100,7 +101,7 @@ class Hypothesis(NamedTuple):
     evidence: tuple[tuple[str, str], ...]
 
 
-class DigestLine(NamedTuple):
+class DigestLine(Struct):
     """A run of the digest: ``lines`` are what waits, failed, runs, was done and comes next, each with its word."""
 
     run: str
@@ -214,13 +215,16 @@ def _digest_line(each: Digested, now: float) -> DigestLine:
 
 def _told(each: Digested, now: float) -> Iterator[tuple[str, str]]:
     for one in each.blockers:
-        since = "" if one.since is None else f", for {rough(max(0.0, now - one.since))}"
+        since = "" if one.since is None else f", for {largest_unit(max(0.0, now - one.since))}"
         who = f" ({one.who})" if one.who else ""
         yield "waits", harmless(f"{one.name}{since}: {one.ask}{who}")
     for task, detail in each.failures:
         yield "failed", harmless(f"{task}: {detail}")
     if each.running:
-        yield "runs", harmless(", ".join(f"{task} for {rough(max(0.0, now - since))}" for task, since in each.running))
+        yield (
+            "runs",
+            harmless(", ".join(f"{task} for {largest_unit(max(0.0, now - since))}" for task, since in each.running)),
+        )
     if each.done:
         yield "done", harmless(listed(each.done))
     if each.following:

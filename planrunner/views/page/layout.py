@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from planrunner.records import Struct
+
 GAP_X, GAP_Y = 32, 22
 """Between columns, and between nodes of one column."""
 PAD, TITLE = 11, 22
@@ -21,7 +23,7 @@ LARGE = 400
 """Nodes of a level from which fewer sweeps are made."""
 
 
-class Node(NamedTuple):
+class Node(Struct):
     """What is to be drawn. ``rank`` is its column; ``inside`` what is drawn within its border."""
 
     key: str
@@ -31,7 +33,7 @@ class Node(NamedTuple):
     inside: Level | None = None
 
 
-class Link(NamedTuple):
+class Link(Struct):
     """An edge between two nodes of a level, by their places in it; ``back`` leads to an earlier one."""
 
     source: int
@@ -47,7 +49,7 @@ class Level(NamedTuple):
     links: tuple[Link, ...]
 
 
-class Box(NamedTuple):
+class Box(Struct):
     """A node in its place. A group is the border around what it holds."""
 
     key: str
@@ -58,7 +60,7 @@ class Box(NamedTuple):
     group: bool
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """An edge as the data of an SVG path, with the keys of its ends."""
 
     source: str
@@ -70,7 +72,7 @@ class Line(NamedTuple):
     label_y: float = 0.0
 
 
-class Layout(NamedTuple):
+class Layout(Struct):
     """A level in its place: groups come before what they hold."""
 
     width: float

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.escapes import harmless
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import frames, item_label
 from planrunner.machine.state import State
+from planrunner.records import Struct
 from planrunner.views.containers import is_of_calls, name_inside
 from planrunner.views.page.figures import count
 from planrunner.views.page.signs import counted
@@ -25,7 +24,7 @@ MOST = 2_000
 """Rows that a page has at most."""
 
 
-class Row(NamedTuple):
+class Row(Struct):
     """A place: the numbers of its tasks, one for each round, visit and attempt of what holds it, the last one the
     newest. Without tasks it is a line of text about what is hidden."""
 
@@ -63,8 +62,8 @@ class _Outline:
             number for frame in (opened[-1], *opened[:-1]) for number in range(frame.first, frame.first + frame.size)
         ]
         for number in order:
-            places.setdefault(place_of(self.state.specs[number].id), []).append(number)
-        numbers = {place: tuple(sorted(each)) for place, each in places.items()}
+            places.setdefault(self.story.places[number], []).append(number)
+        numbers = {place: tuple(each) if len(each) == 1 else tuple(sorted(each)) for place, each in places.items()}
         most = ITEMS if opened[-1].kind == "items" else TASKS if self.large else MOST
         if self.whole or len(numbers) <= most:
             shown = list(numbers)
@@ -110,7 +109,7 @@ class _Outline:
 
 def row_of(story: Story, place: str) -> Row | None:
     """The row of a place, whether the outline shows it or not; None for one that no task has."""
-    numbers = tuple(number for number, task in enumerate(story.state.specs) if place_of(task.id) == place)
+    numbers = tuple(story.numbers.get(place, ()))
     return Row(place, item_name(story.state, numbers[-1]), 0, numbers) if numbers else None
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.records import Struct
 from planrunner.views.page.figures import count
 from planrunner.views.page.render import Tab, query_of
 from planrunner.views.page.signs import Sign
 
 
-class PlanRow(NamedTuple):
+class PlanRow(Struct):
     """A plan with what lint says. ``path`` is that below the project, ``changed`` in seconds since 1970. ``tasks`` and
     ``gates`` count those inside others too, and are 0 where the plan has an error; ``id`` and ``title`` are as far as
-    the text tells."""
+    the text tells; one that is not ``checked`` yet tells nothing."""
 
     path: str
     changed: float
@@ -25,9 +25,10 @@ class PlanRow(NamedTuple):
     errors: int
     warnings: int
     notes: int
+    checked: bool = True
 
 
-class LastRun(NamedTuple):
+class LastRun(Struct):
     """The newest run of a plan, and how many there are."""
 
     run: str
@@ -36,7 +37,7 @@ class LastRun(NamedTuple):
     runs: int
 
 
-class PlanLine(NamedTuple):
+class PlanLine(Struct):
     """A row of the list. ``state``, ``icon`` and ``word`` are about findings, ``sign`` about the last run."""
 
     path: str
@@ -70,6 +71,8 @@ def _line(row: PlanRow, last: LastRun | None) -> PlanLine:
 
 
 def _findings(row: PlanRow) -> tuple[str, str, str]:
+    if not row.checked:
+        return "wait", "wait", "being checked"
     if row.errors:
         return "bad", "bad", count(row.errors, "error")
     if row.warnings:

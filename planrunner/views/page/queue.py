@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
-from planrunner.views.page.figures import ago, count, moment, rough
-from planrunner.views.page.signs import Sign
+from planrunner.records import Struct
+from planrunner.views.page.figures import ago, count, largest_unit, moment
+from planrunner.views.page.signs import Sign, task_sign
 
 Json = Any
 
@@ -19,16 +20,14 @@ STATUSES: dict[str, Sign] = {
     "running": Sign("run", "run", "Running"),
     "interrupted": Sign("doubt", "doubt", "Interrupted"),
     "parked": Sign("gate", "pause", "Parked"),
-    "done": Sign("ok", "ok", "Succeeded"),
-    "failed": Sign("bad", "bad", "Failed"),
-    "cancelled": Sign("off", "cancelled", "Cancelled"),
+    **{status: task_sign(status) for status in ("completed", "failed", "cancelled")},
 }
 """By the status of an item."""
 _GOING = ("starting", "running", "interrupted")
 _ACTS = {"resume": "continues", "retry": "retries what failed", "rerun": "runs tasks again", "rollback": "rolls back"}
 
 
-class QueueLine(NamedTuple):
+class QueueLine(Struct):
     """An item of the queue. ``said`` is why it waits or how it ended; ``begun`` says that its run has a page."""
 
     run: str
@@ -44,7 +43,7 @@ class QueueLine(NamedTuple):
     open: bool
 
 
-class QueuePage(NamedTuple):
+class QueuePage(Struct):
     """The queue at one moment. ``paused`` says by whom and why nothing is taken; ``slots`` how many are in use."""
 
     going: tuple[QueueLine, ...]
@@ -58,7 +57,7 @@ class QueuePage(NamedTuple):
     empty: str
 
 
-class TriggerLine(NamedTuple):
+class TriggerLine(Struct):
     """A trigger: what it waits for, when it fires next and what came of the last time."""
 
     name: str
@@ -130,9 +129,9 @@ def _said(item: Mapping[str, Json], now: float) -> str:
 
 def _end(item: Mapping[str, Json], now: float) -> str:
     if item["ended"] is not None:
-        return f"{rough(max(0.0, now - item['ended']))} ago"
+        return f"{largest_unit(max(0.0, now - item['ended']))} ago"
     since = item["begun"] if item["status"] != "waiting" and item["begun"] is not None else item["enqueued"]
-    return rough(max(0.0, now - since))
+    return largest_unit(max(0.0, now - since))
 
 
 def queue_page(items: Iterable[Mapping[str, Json]], overview: Mapping[str, Json], root: str, now: float) -> QueuePage:
@@ -164,7 +163,7 @@ def _paused(paused: Mapping[str, Json] | None, now: float) -> str:
     if paused is None:
         return ""
     why = f": {paused['reason']}" if paused["reason"] else ""
-    return harmless(f"by {paused['by']}, {rough(max(0.0, now - paused['at']))} ago{why}")
+    return harmless(f"by {paused['by']}, {largest_unit(max(0.0, now - paused['at']))} ago{why}")
 
 
 def _limits(limits: Mapping[str, Json]) -> Iterable[tuple[str, str]]:

@@ -9,13 +9,14 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from planrunner.escapes import TURNING, harmless, numbered
+from planrunner.records import Struct
 from planrunner.views.page import figures, signs
 
 Json = Any
@@ -23,7 +24,7 @@ Json = Any
 _HARMFUL = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
-class Frame(NamedTuple):
+class Frame(Struct):
     """What surrounds a page.
 
     ``base`` is the address of the project without a slash at its end (``/shopfront``), ``here`` the entry of the
@@ -50,7 +51,7 @@ class Frame(NamedTuple):
     """The page is a file of its own: style and scripts stand in it, and nothing leads to a service."""
 
 
-class Tab(NamedTuple):
+class Tab(Struct):
     """A way to see a part of what there is, with how much that is where it is counted. ``query`` is that of its
     address, ``current`` says that it is what is shown; ``state`` is the colour of its icon."""
 

@@ -7,35 +7,26 @@ act) comes in as a value.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.compensation import outstanding
-from planrunner.machine.events import (
-    GateOpened,
-    GateVoted,
-    RetryScheduled,
-    RunParked,
-    RunResumed,
-    RunRevised,
-    StopRequested,
-    TasksReset,
-)
 from planrunner.machine.state import State
-from planrunner.plan.model import Plan
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.views.containers import end_text, progress_text
 from planrunner.views.page.agent import Agent, agents
 from planrunner.views.page.budgets import Budget, budgets
 from planrunner.views.page.drawer import Drawer, Kept, Logs, drawer, kept_artifacts, no_logs
 from planrunner.views.page.figures import amount_text, count, duration, moment
-from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, picture
+from planrunner.views.page.graph import CELLS, Cell, Coloured, Picture, Skeleton, picture
 from planrunner.views.page.outline import Row, outline, row_of
 from planrunner.views.page.scale import Scale
 from planrunner.views.page.signs import Sign, task_sign
-from planrunner.views.page.story import CALM, Moment, Story, owner_of, place_of
+from planrunner.views.page.story import CALM, Made, Moment, Story, owner_of
 from planrunner.views.page.timeline import Lane, busy, critical_path, lanes, path_text
 from planrunner.views.page.trouble import Trouble, from_directory, troubles
 from planrunner.views.page.verdict import Verdict, verdict
@@ -45,8 +36,6 @@ Json = Any
 
 MOMENTS = 1_000
 """Moments that a page embeds; of more those that people ask for are kept, and the rest evenly."""
-LOUD = frozenset({RetryScheduled, GateOpened, GateVoted, TasksReset, RunParked, RunResumed, RunRevised, StopRequested})
-"""Events that people ask for."""
 EVENTS = 400
 """Events that the list on the page shows; the last ones, unless a moment is asked for."""
 DRAWERS = 60
@@ -55,7 +44,7 @@ WHOLE = 5_000
 """The same for a page that stands alone."""
 
 
-class Permit(NamedTuple):
+class Permit(Struct):
     """What the person who looks may do; ``barred`` says why they may not decide the gate that the run waits at."""
 
     run: bool = False
@@ -63,7 +52,7 @@ class Permit(NamedTuple):
     barred: str = ""
 
 
-class Given(NamedTuple):
+class Given(Struct):
     """What a page is made from. ``now`` is on the time line of the run; ``leased`` says that a process acts on it.
     ``logs`` reads the end of the log of an attempt. ``retry`` is what a retry would do, as ``Stale`` of the use case
     has it, None where there is nothing to retry. ``at`` is the entry to show the run at (None: the last one),
@@ -83,7 +72,7 @@ class Given(NamedTuple):
     alone: bool = False
 
 
-class RunPage(NamedTuple):
+class RunPage(Struct):
     """What was ``given``, and the parts of the page in the order in which it shows them."""
 
     given: Given
@@ -163,8 +152,9 @@ def run_page(given: Given) -> RunPage:
     story, state, now = given.story, given.story.state, given.now
     rows = story.once(f"rows {given.whole}", lambda: outline(story, given.whole))
     end = max(story.last, now) if state.ended_at is None else state.ended_at
-    scale = Scale(story.began, end, busy(story, end))
-    moments = story.once("moments", lambda: list(story.told(_moments(story.moments))))
+    settled = story.once if state.ended_at is not None else _made  # of a run that goes on this changes with the time
+    scale = settled("scale", lambda: Scale(story.began, end, busy(story, end)))
+    moments = story.once("moments", lambda: list(story.told(_moments(story))))
     past = next(story.told(_past(story.moments, given.at)), None)
     drawing = story.once(f"picture {given.whole}", lambda: _picture(story, given.whole))
     failed, more = story.once("troubles", lambda: troubles(story, given.source, given.logs))
@@ -186,9 +176,9 @@ def run_page(given: Given) -> RunPage:
         moments=tuple(moments),
         picture=drawing,
         legend=tuple(story.once("legend", lambda: _legend(state))),
-        lanes=tuple(lanes(story, rows, scale, end)),
+        lanes=settled(f"lanes {given.whole}", lambda: tuple(lanes(story, rows, scale, end))),
         scale=scale,
-        budgets=tuple(budgets(story, scale, end)),
+        budgets=settled("budgets", lambda: tuple(budgets(story, scale, end))),
         path=story.once("path", lambda: path_text(story)),
         troubles=tuple(failed),
         more_troubles=more,
@@ -206,6 +196,10 @@ def run_page(given: Given) -> RunPage:
         known=frozenset(_known(rows, drawing, drawers)),
         rows=frozenset(row.place for row in rows if row.tasks) | frozenset(story.statuses),
     )
+
+
+def _made(name: str, make: Callable[[], Made]) -> Made:
+    return make()
 
 
 def _known(rows: Sequence[Row], drawing: Picture, drawers: Sequence[Drawer]) -> Iterator[str]:
@@ -260,21 +254,19 @@ def _facts(story: Story, now: float) -> list[tuple[str, str]]:
     return facts
 
 
-def _moments(every: Sequence[Moment]) -> list[Moment]:
+def _moments(story: Story) -> list[Moment]:
     """The moments that the page embeds. What is left out adds its changes to the next one that is kept."""
+    every = story.moments
     if len(every) <= MOMENTS:
         return list(every)
     step = -(-len(every) // (MOMENTS // 2))
-    kept: list[Moment] = []
-    changes: dict[str, str] = {}
-    eventful = 0
-    for at, each in enumerate(every):
-        changes.update(each.changes)
-        loud = eventful < MOMENTS // 2 and (type(each.event) in LOUD or "failed" in each.changes.values())
-        eventful += loud
-        if loud or at % step == 0 or at == len(every) - 1:
-            kept.append(each._replace(changes=changes))
-            changes = {}
+    kept, begin = [], 0
+    for at in sorted({*story.loud[: MOMENTS // 2], *range(0, len(every), step), len(every) - 1}):
+        changes: dict[str, str] = {}
+        for each in every[begin : at + 1]:
+            changes.update(each.changes)
+        kept.append(every[at]._replace(changes=changes))
+        begin = at + 1
     return kept
 
 
@@ -311,59 +303,54 @@ def _legend(state: State) -> list[tuple[Sign, int]]:
 
 
 def _picture(story: Story, whole: bool) -> Picture:
-    state = story.state
-    plan: Plan = state.plan
-    return picture(
-        plan, Coloured(story.statuses, _notes(story), _items(story), critical_path(story), _backs(story)), whole
-    )
+    run = Coloured(story.statuses, partial(_note, story), partial(_items, story), critical_path(story), _backs(story))
+    return picture(story.of_plan(Skeleton), run, whole)
 
 
-def _notes(story: Story) -> dict[str, tuple[str, int]]:
-    """What stands below the name of a node: how long it took, or how far it is."""
-    state, notes = story.state, {}
-    changed = {place: moment.seq for moment in story.moments for place in moment.changes}
-    for number, task in enumerate(state.specs):
-        task_state = state.tasks[number]
-        place = place_of(task.id)
-        if task_state.frame.kind == "items":
-            continue
-        pieces = story.pieces.get(task.id, ())
-        known = max((piece.until or piece.seq for piece in pieces), default=0)
-        if task_state.ended is not None:
-            known = max(known, changed.get(place, 0))  # until then the node is shown at work, without its time
-        text = ""
-        if task_state.status == "omitted":
-            text = "not run"
-        elif task_state.gate is not None and task_state.gate.opened and state.specs[number].gate is not None:
-            gate = task_state.gate
-            text = ", ".join(gate.by) or (f"{len(gate.votes)} of {gate.need}" if gate.need > 1 else "")
-        elif task_state.status in ("running", "blocked") and task_state.inner is not None:
-            text = progress_text(state, task_state.inner)
-        elif task_state.inner is not None and task_state.inner.kind == "items" and task_state.inner.size > CELLS:
-            text = end_text(state, task_state.inner)
-        elif task_state.started is not None and task_state.ended is not None:
-            text = duration(sum(piece.lasted(story.last) for piece in pieces if piece.kind in ("attempt", "span")))
-            tries = task_state.attempts - task_state.past
-            text += f" · {tries} attempts" if tries > 1 else ""
-        if task_state.visit > 1:
-            text += f"{' · ' if text else ''}visit {task_state.visit}"
-        if text:
-            notes[place] = (text, known)
-    return notes
+def _note(story: Story, place: str) -> tuple[str, int]:
+    """What stands below the name of a node: how long it took, or how far it is; and the entry since which it holds."""
+    for number in reversed(story.numbers.get(place, ())):
+        if story.state.tasks[number].frame.kind != "items" and (text := _note_text(story, number)):
+            pieces = story.pieces.get(story.state.specs[number].id, ())
+            known = max((piece.until or piece.seq for piece in pieces), default=0)
+            if story.state.tasks[number].ended is not None:
+                known = max(
+                    known, story.changed.get(place, 0)
+                )  # until then the node is shown at work, without its time
+            return text, known
+    return "", 0
 
 
-def _items(story: Story) -> dict[str, list[Cell]]:
-    """The items of each fan-out that is small enough to show them, by its place."""
-    state, items = story.state, {}
-    for number in state.containers:
-        frame = state.tasks[number].inner
-        if frame is None or frame.kind != "items" or frame.size > CELLS:
-            continue
-        places = [place_of(state.specs[at].id) for at in range(frame.first, frame.first + frame.size)]
-        items[place_of(state.specs[number].id)] = [
-            Cell(place, task_sign(story.statuses.get(place, "pending"))) for place in places
-        ]
-    return items
+def _note_text(story: Story, number: int) -> str:
+    state, task = story.state, story.state.tasks[number]
+    text = ""
+    if task.status == "omitted":
+        text = "not run"
+    elif task.gate is not None and task.gate.opened and state.specs[number].gate is not None:
+        gate = task.gate
+        text = ", ".join(gate.by) or (f"{len(gate.votes)} of {gate.need}" if gate.need > 1 else "")
+    elif task.status in ("running", "blocked") and task.inner is not None:
+        text = progress_text(state, task.inner)
+    elif task.inner is not None and task.inner.kind == "items" and task.inner.size > CELLS:
+        text = end_text(state, task.inner)
+    elif task.started is not None and task.ended is not None:
+        pieces = story.pieces.get(state.specs[number].id, ())
+        text = duration(sum(piece.lasted(story.last) for piece in pieces if piece.kind in ("attempt", "span")))
+        tries = task.attempts - task.past
+        text += f" · {tries} attempts" if tries > 1 else ""
+    if task.visit > 1:
+        text += f"{' · ' if text else ''}visit {task.visit}"
+    return text
+
+
+def _items(story: Story, place: str) -> list[Cell]:
+    """The items of a fan-out that is small enough to show them."""
+    for number in reversed(story.numbers.get(place, ())):
+        frame = story.state.tasks[number].inner
+        if frame is not None and frame.kind == "items" and frame.size <= CELLS:
+            places = story.places[frame.first : frame.first + frame.size]
+            return [Cell(each, task_sign(story.statuses.get(each, "pending"))) for each in places]
+    return []
 
 
 def _backs(story: Story) -> dict[tuple[str, str], tuple[str, int]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from planrunner.escapes import harmless
+from planrunner.machine.questions import Question
 from planrunner.plan.nearest import nearest
+from planrunner.records import Struct
 from planrunner.views.page.figures import count, duration, moment
 from planrunner.views.page.signs import Sign, counted, run_sign, task_sign
 
@@ -66,7 +68,7 @@ class Summarised(Protocol):
     @property
     def track(self) -> Sequence[CellOf]: ...
     @property
-    def gates(self) -> Sequence[dict[str, Json]]: ...
+    def questions(self) -> Sequence[Question]: ...
     @property
     def decided(self) -> Sequence[tuple[str, str]]: ...
     @property
@@ -79,7 +81,7 @@ class Summarised(Protocol):
     def detail(self) -> str: ...
 
 
-class Shape(NamedTuple):
+class Shape(Struct):
     """A cell of a track as it is drawn: a rectangle, or a ``path`` over it. ``state`` gives the colour."""
 
     state: str
@@ -91,7 +93,7 @@ class Shape(NamedTuple):
     cross: str = ""
 
 
-class RunLine(NamedTuple):
+class RunLine(Struct):
     """A run of the list. ``subject`` is what it is about at the moment, set off from ``now``; ``find`` are the words
     that a filter on the page looks in."""
 
@@ -110,7 +112,7 @@ class RunLine(NamedTuple):
     find: str
 
 
-class Filter(NamedTuple):
+class Filter(Struct):
     """What the words of a filter mean. ``problem`` says which of them means nothing."""
 
     status: tuple[str, ...] = ()
@@ -146,8 +148,8 @@ def read_filter(query: str) -> Filter:
 def run_line(run: Summarised, now: float) -> RunLine:
     """A run of the list at a moment (seconds since 1970)."""
     subject, text = _now(run, now)
-    sign = run_sign(run.status, "decided" if run.decided and not run.gates else run.reason)
-    if run.gates and run.gates[0]["kind"] == "doubt":
+    sign = run_sign(run.status, "decided" if run.decided and not run.questions else run.reason)
+    if run.questions and run.questions[0].kind == "doubt":
         sign = task_sign("in_doubt")
     lasted = (run.ended or now) - run.created if run.ended is not None or run.status == "running" else None
     title = run.title or run.plan_id
@@ -173,10 +175,10 @@ def _now(run: Summarised, now: float) -> tuple[str, str]:
     """What the run is about at the moment: a task, and a few words."""
     if run.problem:
         return "", run.problem
-    if run.gates:
-        first = run.gates[0]
-        more = f" (and {count(len(run.gates) - 1, 'more question')})" if len(run.gates) > 1 else ""
-        return str(first["gate"]), f"{first.get('ask') or 'waits for a decision'}{more}"
+    if run.questions:
+        first, *others = run.questions
+        more = f" (and {count(len(others), 'more question')})" if others else ""
+        return first.name, f"{first.ask or 'waits for a decision'}{more}"
     if run.decided:
         task, words = run.decided[0]
         return task, f"{words}; the run has yet to continue"

@@ -6,9 +6,9 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from planrunner.views.page.figures import duration
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.records import Struct
 
 FOLD = 7.0
 """The width of shortened idle time, in percent."""
@@ -20,7 +20,7 @@ _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20,
 _LONG_STEPS = (3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800, 604_800)
 
 
-class Fold(NamedTuple):
+class Fold(Struct):
     """A stretch of idle time that is drawn shorter than it was: its place and width in percent, and its seconds."""
 
     x: float
@@ -28,7 +28,7 @@ class Fold(NamedTuple):
     seconds: float
 
 
-class Tick(NamedTuple):
+class Tick(Struct):
     """A label of the axis, and its place in percent."""
 
     x: float
@@ -65,6 +65,11 @@ class Scale:
         x = self._edges[place] + (moment - self._starts[place]) * self._rates[place]
         return round(min(100.0, max(0.0, x)), 2)
 
+    def moment(self, x: float) -> float:
+        """The moment at a place in percent."""
+        place = max(0, bisect_right(self._edges, x) - 1)
+        return self._starts[place] + (x - self._edges[place]) / self._rates[place]
+
     def ticks(self, most: int = 6) -> list[Tick]:
         """The time of day at the start, then how much later it is, in round steps; nothing inside what is folded."""
         step = _step((self.ended - self.began - sum(fold.seconds for fold in self.folds)) / most)
@@ -78,7 +83,7 @@ class Scale:
             if after:
                 count = max(count, math.ceil((after - self.began) / step))
             elif x >= last and x < 94:
-                ticks.append(Tick(x, f"+{_short(moment - self.began)}"))
+                ticks.append(Tick(x, f"+{duration_text(moment - self.began).replace('.0s', 's')}"))
                 last = x + 9
         return ticks
 
@@ -98,8 +103,3 @@ def _gaps(began: float, ended: float, busy: Iterable[tuple[float, float]]) -> li
     if reached < ended:
         gaps.append((reached, ended))
     return gaps
-
-
-def _short(seconds: float) -> str:
-    """``2 s``, ``500 ms``, ``5 min``: round steps have no fraction to show."""
-    return duration(seconds).replace(".0 s", " s")

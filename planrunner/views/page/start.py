@@ -4,10 +4,11 @@ them would do."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.escapes import harmless
 from planrunner.plan.model import Plan
+from planrunner.records import Struct
 from planrunner.views.page.fields import Field, field_of
 from planrunner.views.page.figures import count
 
@@ -17,7 +18,7 @@ PREFIX = "p."
 """What stands before the name of a parameter in the form."""
 
 
-class PlanLine(NamedTuple):
+class PlanLine(Struct):
     """A plan that may be chosen."""
 
     path: str
@@ -25,7 +26,7 @@ class PlanLine(NamedTuple):
     chosen: bool
 
 
-class Row(NamedTuple):
+class Row(Struct):
     """A task of the preview. ``mark`` and ``state`` say what becomes of it, ``facts`` why and how."""
 
     task: str
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     facts: str
 
 
-class StartPage(NamedTuple):
+class StartPage(Struct):
     """The chosen plan with its form. ``problem`` is what keeps a run from starting."""
 
     path: str

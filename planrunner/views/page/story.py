@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
+from planrunner.escapes import harmless
 from planrunner.machine.compensation import undone_containers
 from planrunner.machine.events import (
     AttemptEnded,
@@ -24,6 +25,7 @@ from planrunner.machine.events import (
     GateDecided,
     GateExamined,
     GateOpened,
+    GateVoted,
     Outcome,
     ResetPlanned,
     RetryScheduled,
@@ -35,6 +37,7 @@ from planrunner.machine.events import (
     RunResumed,
     RunRevised,
     RunStarted,
+    StopRequested,
     TaskDelayed,
     TaskSettled,
     TasksReset,
@@ -44,11 +47,16 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve
 from planrunner.machine.ledger import PLAN, amount
-from planrunner.machine.names import owners
+from planrunner.machine.names import labelled, owners
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
-from planrunner.views.page.sentences import TOLD, sentence
+from planrunner.plan.model import Plan
+from planrunner.records import Struct
+from planrunner.statuses import status_word
+from planrunner.views.events import ROWS, Telling
+from planrunner.views.page.figures import duration
 from planrunner.views.status import shown_status
+from planrunner.views.terminal import cut
 
 Json = Any
 
@@ -57,19 +65,26 @@ CALM = frozenset({"completed", "pending", "omitted", "skipped"})
 WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3, "retrying": 4}
 """The order of statuses that people look for first; all others come after these."""
 
+LONGEST = 160
+"""Characters of a sentence."""
+
 Made = TypeVar("Made")
 
 _MARKS = re.compile(r"[#@]\d+")
-_EVERY = (RunStarted, RunForked, RunRevised, RunReopened)
+_EVERY = frozenset({RunStarted, RunForked, RunRevised, RunReopened})
 """After these any task may stand otherwise."""
-_RESTING = (RunParked, RunResumed, RunEnded)
+_RESTING = frozenset({RunParked, RunResumed, RunEnded})
 """After these tasks that were under way stand otherwise."""
-_REACHING = (TasksReset, ResetPlanned, DoubtSettled, FailureResolved, FrameClosing, UndoSettled)
+_REACHING = frozenset({TasksReset, ResetPlanned, DoubtSettled, FailureResolved, FrameClosing, UndoSettled})
 """After these what holds the task may stand otherwise too."""
-_SPENDING = (AttemptStarted, AttemptEnded, UndoEnded, GateExamined)
+_SPENDING = frozenset({AttemptStarted, AttemptEnded, UndoEnded, GateExamined})
 """With these something may be spent."""
-_UNDOING = (UndoSettled, RollbackEnded)
+_UNDOING = frozenset({UndoSettled, RollbackEnded})
 """With these a task that holds others may have become one of which everything is undone."""
+_LOUD = frozenset({RetryScheduled, GateOpened, GateVoted, TasksReset, RunParked, RunResumed, RunRevised, StopRequested})
+"""Events that people ask for."""
+_WIDE = _EVERY | _RESTING | _REACHING | _UNDOING | {FrameOpened}
+"""All others concern the tasks that they name alone."""
 
 
 class Spent(NamedTuple):
@@ -81,7 +96,7 @@ class Spent(NamedTuple):
     attempts: int = 0
 
 
-class Moment(NamedTuple):
+class Moment(Struct):
     """One step of the scrubber: an entry that changed or says something. ``at`` is seconds since 1970, ``changes`` are
     the places that stand otherwise, with their status. ``text`` and ``tone`` (the colour of its tick, empty for an
     ordinary one) are there once the moment was ``told``."""
@@ -122,18 +137,22 @@ class Piece:
         return max(0.0, (now if self.ended is None else self.ended) - self.began)
 
 
-_ENDS = {
-    "completed": "succeeded",
-    "rolled_back": "succeeded",
-    "failed": "failed",
-    "in_doubt": "was cut off",
-    "cancelled": "was stopped",
-}
-
-
 def end_text(piece: Piece) -> str:
-    """How an attempt or an undo ended, as the verb of a sentence; another status stands for itself."""
-    return _ENDS.get(piece.status, piece.status.replace("_", " ") or "ended")
+    """How an attempt, an undo or a gate ended, as the verb of a sentence."""
+    words = {"in_doubt": "was cut off", "rolled_back": "completed", "cancelled": "was cancelled", "": "ended"}
+    return words.get(piece.status) or status_word(piece.status).replace("_", " ")
+
+
+def sentence(state: State, event: Event, at: float) -> tuple[str, str]:
+    """What an event at that time says, and the tone of its tick; both empty for one that only the machine needs. The
+    state may be ahead of it."""
+    row = ROWS.get(type(event))
+    told = Telling(state, event, at, duration)
+    text = "" if row is None else row.text(told)
+    if row is None or not text:
+        return "", ""
+    tone = row.tone if isinstance(row.tone, str) else row.tone(told)
+    return cut(harmless(labelled(state, text)), LONGEST), tone
 
 
 def place_of(path: str) -> str:
@@ -165,6 +184,8 @@ class Story:
     def __init__(self, state: State) -> None:
         self.state = state
         self.moments: list[Moment] = []
+        self.loud: list[int] = []
+        """The moments that people ask for, by their place among all."""
         self.pieces: dict[str, list[Piece]] = {}
         self.statuses: dict[str, str] = {}
         self.rests: list[tuple[float, float | None]] = []
@@ -172,6 +193,12 @@ class Story:
         self.spending: list[tuple[float, Spent]] = []
         self.backs: dict[tuple[str, str], tuple[int, int]] = {}
         """How often a task sent the run back to another, and the entry of the last time; both by place."""
+        self.places: list[str] = []
+        """The place of each task by its number."""
+        self.numbers: dict[str, list[int]] = {}
+        """The tasks of each place, the oldest first."""
+        self.changed: dict[str, int] = {}
+        """The entry with which a place began to stand as it does."""
         self.seq = 0
         self.began = self.last = 0.0
         self._attempts = 0
@@ -179,6 +206,7 @@ class Story:
         self._open: dict[str, Piece] = {}
         self._lively: dict[str, None] = {}
         self._memo: dict[str, Any] = {}
+        self._plan: tuple[object, object] = (None, None)
 
     def take(self, entries: Iterable[Entry]) -> Story:
         """Fold further entries; gives the story itself."""
@@ -187,17 +215,34 @@ class Story:
         return self
 
     def _take(self, entry: Entry) -> None:
+        event = entry.event
+        kind = type(event)
         if not self.seq:
             self.began = entry.at
-        evolve(self.state, entry.event, entry.at)
-        self._piece(entry)
-        self._spend(entry)
-        self._rest(entry)
+        evolve(self.state, event, entry.at)
+        piece = _PIECES.get(kind)
+        if piece is not None:
+            piece(self, event, entry)
+        if kind in _SPENDING:
+            self._spend(entry)
         self.seq, self.last = entry.seq, max(self.last, entry.at)
-        changes = self._changes(entry)
-        if changes or type(entry.event) in TOLD:
-            self.moments.append(Moment(entry.seq, entry.at, entry.event, changes, self._spent))
+        self._number(kind)
+        changes = self._changes(event)
+        if changes or kind in ROWS:
+            if kind in _LOUD or "failed" in changes.values():
+                self.loud.append(len(self.moments))
+            self.moments.append(Moment(entry.seq, entry.at, event, changes, self._spent))
         self._memo.clear()
+
+    def _number(self, kind: type) -> None:
+        """Know the places of tasks that there were not before."""
+        specs = self.state.specs
+        if kind in _EVERY:
+            self.places, self.numbers = [], {}
+        for number in range(len(self.places), len(specs)):
+            place = place_of(specs[number].id)
+            self.places.append(place)
+            self.numbers.setdefault(place, []).append(number)
 
     def pieces_of(self, numbers: Iterable[int]) -> list[Piece]:
         """The pieces of some tasks in the order in which they began."""
@@ -210,6 +255,12 @@ class Story:
             self._memo[name] = make()
         made: Made = self._memo[name]
         return made
+
+    def of_plan(self, make: Callable[[Plan], Made]) -> Made:
+        """What ``make`` gives of the plan, kept until a revision brings another one."""
+        if self._plan[0] is not self.state.plan:
+            self._plan = self.state.plan, make(self.state.plan)
+        return cast("Made", self._plan[1])
 
     def told(self, moments: Iterable[Moment]) -> Iterator[Moment]:
         """Moments with their sentences; those that neither say nor change anything are left out."""
@@ -239,58 +290,51 @@ class Story:
     def _cut_off(self, seq: int) -> None:
         """Attempts that go on ended with their process, after its last entry."""
         for task in [task for task, piece in self._open.items() if piece.kind == "attempt"]:
-            self._close(task, "in_doubt", self.last, seq)
+            self._open.pop(task).end("in_doubt", self.last, seq)
 
-    def _changes(self, entry: Entry) -> dict[str, str]:
+    def _changes(self, event: Event) -> dict[str, str]:
         changes: dict[str, str] = {}
-        for path, status in self._statuses(entry):
+        for path, status in self._statuses(event):
             place = place_of(path)
             if self.statuses.get(place, "pending") != status:
                 self.statuses[place] = changes[place] = status
+                self.changed[place] = self.seq
             if status in SETTLED or status == "pending":
                 self._lively.pop(path, None)
             else:
                 self._lively[path] = None
         return changes
 
-    def _statuses(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """The tasks that an entry may concern, with how they stand."""
-        state, event = self.state, entry.event
-        if isinstance(event, _EVERY):
-            numbers: Iterable[int] = range(len(state.specs))
-        elif isinstance(event, _RESTING):
+    def _statuses(self, event: Event) -> Iterable[tuple[str, str]]:
+        """The tasks that an event may concern, with how they stand."""
+        state = self.state
+        task = getattr(event, "task", "")
+        named = (task,) if task else getattr(event, "tasks", ())
+        numbers: Iterable[int] = [state.index[name] for name in named if name in state.index]
+        if type(event) in _WIDE:
+            return self._reached(event, numbers)
+        return [(state.specs[number].id, self._status(number)) for number in numbers]
+
+    def _reached(self, event: Event, numbers: Iterable[int]) -> Iterator[tuple[str, str]]:
+        state, kind = self.state, type(event)
+        if kind in _EVERY:
+            numbers = range(len(state.specs))
+        elif kind in _RESTING:
             numbers = [state.index[path] for path in self._lively if path in state.index]
-        else:
-            task = getattr(event, "task", "")
-            named = (task,) if task else tuple(getattr(event, "tasks", ()))
-            numbers = [state.index[name] for name in named if name in state.index]
-            if isinstance(event, _REACHING):
-                numbers = [number for at in numbers for number in (*owners(state, at), at)]
-            if isinstance(event, FrameOpened):
-                frame = state.tasks[state.index[event.task]].inner
-                numbers += () if frame is None else range(frame.first, frame.first + frame.size)
-        undone = undone_containers(state) if isinstance(event, _UNDOING) else set()
-        numbers = [*numbers, *(undone if isinstance(event, RollbackEnded) else ())]
-        for number in numbers:
+        elif kind in _REACHING:
+            numbers = [number for at in numbers for number in (*owners(state, at), at)]
+        elif isinstance(event, FrameOpened):
+            frame = state.tasks[state.index[event.task]].inner
+            numbers = [*numbers, *(() if frame is None else range(frame.first, frame.first + frame.size))]
+        undone = undone_containers(state) if kind in _UNDOING else set()
+        for number in (*numbers, *(undone if kind is RollbackEnded else ())):
             yield state.specs[number].id, "rolled_back" if number in undone else self._status(number)
 
     def _status(self, number: int) -> str:
         status = shown_status(self.state, number)
         return "retrying" if status == "pending" and self.state.tasks[number].reason == "retry" else status
 
-    def _rest(self, entry: Entry) -> None:
-        event = entry.event
-        if isinstance(event, RunParked):
-            self.rests.append((entry.at, None))
-        elif isinstance(event, RunResumed):
-            if self.rests and self.rests[-1][1] is None:
-                self.rests[-1] = (self.rests[-1][0], entry.at)
-            elif event.idle:
-                self.rests.append((max(self.began, entry.at - event.idle), entry.at))
-
     def _spend(self, entry: Entry) -> None:
-        if not isinstance(entry.event, _SPENDING):
-            return
         if isinstance(entry.event, AttemptStarted) and self.state.index[entry.event.task] not in self.state.containers:
             self._attempts += 1
         ledger = self.state.ledger
@@ -301,54 +345,59 @@ class Story:
             self._spent = now
             self.spending.append((entry.at, now))
 
-    def _piece(self, entry: Entry) -> None:
-        event, at, seq = entry.event, entry.at, entry.seq
-        if isinstance(event, AttemptStarted):
-            self._close(event.task, "", at, seq)
-            kind = "span" if self.state.index[event.task] in self.state.containers else "attempt"
-            self._begin(Piece(kind, event.task, event.attempt, entry))
-        elif isinstance(event, AttemptEnded):
-            piece = self._open.get(event.task)
-            if piece is not None and piece.kind == "attempt":
-                piece.outcome = event.outcome
-                piece.note = event.outcome.message if event.outcome.failure else ""
-                ends = {"": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
-                self._close(event.task, ends.get(event.outcome.failure, "failed"), at, seq)
-        elif isinstance(event, (RetryScheduled, TaskDelayed)):
-            self._judge(event.task, "failed") if isinstance(event, RetryScheduled) else None
-            self._close(event.task, "", at, seq)
-            self._begin(Piece("wait", event.task, getattr(event, "attempt", 0), entry))
-        elif isinstance(event, GateOpened):
-            self._begin(Piece("gate", event.task, event.visit, entry))
-        elif isinstance(event, GateDecided):
-            self._close(event.task, event.decision, at, seq)
-        elif isinstance(event, UndoStarted):
-            self._begin(Piece("undo", event.task, event.attempt, entry))
-        elif isinstance(event, UndoEnded):
-            self._close(event.task, "failed" if event.outcome.failure else "rolled_back", at, seq)
-        elif isinstance(event, TaskSettled) and event.status in SETTLED:
+    def _attempt_started(self, event: AttemptStarted, entry: Entry) -> None:
+        self._close(event.task, "", entry)
+        kind = "span" if self.state.index[event.task] in self.state.containers else "attempt"
+        self._begin(Piece(kind, event.task, event.attempt, entry))
+
+    def _attempt_ended(self, event: AttemptEnded, entry: Entry) -> None:
+        piece = self._open.get(event.task)
+        if piece is not None and piece.kind == "attempt":
+            piece.outcome = event.outcome
+            piece.note = event.outcome.message if event.outcome.failure else ""
+            ends = {"": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
+            self._close(event.task, ends.get(event.outcome.failure, "failed"), entry)
+
+    def _waits(self, event: RetryScheduled | TaskDelayed, entry: Entry) -> None:
+        if isinstance(event, RetryScheduled):
+            self._judge(event.task, "failed")
+        self._close(event.task, "", entry)
+        self._begin(Piece("wait", event.task, getattr(event, "attempt", 0), entry))
+
+    def _settled(self, event: TaskSettled, entry: Entry) -> None:
+        if event.status in SETTLED:
             self._judge(event.task, event.status)
-            self._close(event.task, event.status, at, seq)
-        elif isinstance(event, TasksReset):
-            for task in event.tasks:
-                self._close(task, "cancelled", at, seq)
-            if event.cause and event.tasks:
-                way = place_of(event.cause), place_of(event.tasks[0])
-                self.backs[way] = (self.backs.get(way, (0, 0))[0] + 1, seq)
-        elif isinstance(event, RunResumed):
-            self._cut_off(seq)
-        elif isinstance(event, RunEnded):
-            for task in list(self._open):
-                self._close(task, event.status, at, seq)
+            self._close(event.task, event.status, entry)
+
+    def _reset(self, event: TasksReset, entry: Entry) -> None:
+        for task in event.tasks:
+            self._close(task, "cancelled", entry)
+        if event.cause and event.tasks:
+            way = place_of(event.cause), place_of(event.tasks[0])
+            self.backs[way] = (self.backs.get(way, (0, 0))[0] + 1, entry.seq)
+
+    def _parked(self, event: RunParked, entry: Entry) -> None:
+        self.rests.append((entry.at, None))
+
+    def _resumed(self, event: RunResumed, entry: Entry) -> None:
+        self._cut_off(entry.seq)
+        if self.rests and self.rests[-1][1] is None:
+            self.rests[-1] = (self.rests[-1][0], entry.at)
+        elif event.idle:
+            self.rests.append((max(self.began, entry.at - event.idle), entry.at))
+
+    def _ended(self, event: RunEnded, entry: Entry) -> None:
+        for task in list(self._open):
+            self._close(task, event.status, entry)
 
     def _begin(self, piece: Piece) -> None:
         self._open[piece.task] = piece
         self.pieces.setdefault(piece.task, []).append(piece)
 
-    def _close(self, task: str, status: str, at: float, seq: int) -> None:
+    def _close(self, task: str, status: str, entry: Entry) -> None:
         piece = self._open.pop(task, None)
         if piece is not None:
-            piece.end(status, at, seq)
+            piece.end(status, entry.at, entry.seq)
 
     def _judge(self, task: str, status: str) -> None:
         """The last attempt of a task that ended by itself counts as its criteria say: it did not hold them, or was
@@ -358,3 +407,23 @@ class Story:
             if piece.kind == "attempt":
                 piece.status = counts.get((piece.status, status), piece.status)
                 return
+
+
+_PIECES: dict[type, Callable[[Story, Any, Entry], None]] = {
+    AttemptStarted: Story._attempt_started,
+    AttemptEnded: Story._attempt_ended,
+    RetryScheduled: Story._waits,
+    TaskDelayed: Story._waits,
+    GateOpened: lambda story, event, entry: story._begin(Piece("gate", event.task, event.visit, entry)),
+    GateDecided: lambda story, event, entry: story._close(event.task, event.decision, entry),
+    UndoStarted: lambda story, event, entry: story._begin(Piece("undo", event.task, event.attempt, entry)),
+    UndoEnded: lambda story, event, entry: story._close(
+        event.task, "failed" if event.outcome.failure else "rolled_back", entry
+    ),
+    TaskSettled: Story._settled,
+    TasksReset: Story._reset,
+    RunParked: Story._parked,
+    RunResumed: Story._resumed,
+    RunEnded: Story._ended,
+}
+"""What an event means for the pieces of the timeline."""

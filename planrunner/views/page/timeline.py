@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import label
 from planrunner.machine.state import State
+from planrunner.records import Struct
 from planrunner.views.page.figures import count, duration
 from planrunner.views.page.outline import Row
 from planrunner.views.page.scale import Scale
@@ -25,7 +25,7 @@ _LEAST = 0.25
 """The width of a bar at least, in percent."""
 
 
-class Bar(NamedTuple):
+class Bar(Struct):
     """A piece of a row: ``kind`` is that of the piece, ``x`` and ``width`` are percent, ``tone`` is the state that
     colours it, ``known`` the entry with which it began. ``cut`` marks one that failed, ``back`` one pushed back."""
 
@@ -39,7 +39,7 @@ class Bar(NamedTuple):
     title: str
 
 
-class Lane(NamedTuple):
+class Lane(Struct):
     """A row of the timeline. ``text`` stands behind the last bar, ``more`` where there is room; ``label`` says in words
     what the bars show. Without a place it is a line about what is hidden."""
 
@@ -103,25 +103,26 @@ def _lane(story: Story, row: Row, scale: Scale, now: float) -> Lane:
 def _density(story: Story, numbers: Iterable[int], scale: Scale, now: float) -> tuple[str, int]:
     """How many attempts of some tasks ran at once, over the width of the timeline in ``BINS`` steps, each the most of
     its time; and the most of all."""
-    changes: list[tuple[float, int]] = []
-    for number in numbers:
-        for piece in story.pieces.get(story.state.specs[number].id, ()):
-            if piece.kind == "attempt":
-                ended = now if piece.ended is None else piece.ended
-                changes.append((piece.began, 1))
-                changes.append((max(ended, math.nextafter(piece.began, math.inf)), -1))
-    if not changes:
+    pieces = [
+        piece
+        for number in numbers
+        for piece in story.pieces.get(story.state.specs[number].id, ())
+        if piece.kind == "attempt"
+    ]
+    if not pieces:
         return "", 0
+    ends = [now if piece.ended is None else max(piece.ended, math.nextafter(piece.began, math.inf)) for piece in pieces]
+    changes = [(moment, -1) for moment in ends] + [(piece.began, 1) for piece in pieces]
     changes.sort()  # at one moment what ends comes before what begins
-    bins, running = [0] * BINS, 0
-    before = 0
+    edges = [scale.moment(100 * at / BINS) for at in range(1, BINS)] + [math.inf]
+    bins, place, running = [0] * BINS, 0, 0
     for moment, more in changes:
-        place = min(BINS - 1, int(scale.at(moment) * BINS / 100))
-        bins[before + 1 : place] = [running] * max(0, place - before - 1)
-        bins[place] = max(bins[place], running)
+        while moment >= edges[place]:
+            place += 1
+            bins[place] = running
         running += more
-        bins[place] = max(bins[place], running)
-        before = place
+        if running > bins[place]:
+            bins[place] = running
     most = max(bins)
     width = 100 / BINS
     tops = [HEIGHT * (1 - each / most) for each in bins]

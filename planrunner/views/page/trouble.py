@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.machine.compensation import is_undoable
 from planrunner.machine.names import label
 from planrunner.machine.state import State
+from planrunner.records import Struct
 from planrunner.source import Source
 from planrunner.views.failure import BLOCKS, failure_facts, troubled
 from planrunner.views.page.drawer import Logs, readable
@@ -16,14 +15,14 @@ from planrunner.views.page.story import Story, place_of
 from planrunner.views.status import attempt_text, doubtful, has_failed, shown_status
 
 
-class Line(NamedTuple):
+class Line(Struct):
     """A line of output; ``error`` is one of standard error."""
 
     text: str
     error: bool
 
 
-class Trouble(NamedTuple):
+class Trouble(Struct):
     """The failure block of a task. ``facts`` are names and texts, ``place`` is the file and ``line`` where the task
     stands in its plan (0: not known); ``hint`` says what two attempts have in common. ``doubtful`` is a task whose end
     is unknown, ``undoable`` one that can be rolled back."""

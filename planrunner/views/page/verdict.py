@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.machine.compensation import outstanding
 from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.names import label, labelled
+from planrunner.machine.questions import Question, gate_at, questions
 from planrunner.machine.state import GateState, State
 from planrunner.machine.stops import stop_text
+from planrunner.records import Struct
 from planrunner.views.failure import troubled
-from planrunner.views.gates import waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.page.figures import ago, amount_text, count, duration, sentence
 from planrunner.views.page.gate import deciders, named_deciders
 from planrunner.views.page.signs import Sign, run_sign
 from planrunner.views.status import doubtful, listed, shown_counts
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct):
     """``lead`` stands out, ``text`` follows it, ``dim`` is the rest. ``gate`` is the task whose gate is the next thing
     to look at; ``act`` is the action that most people take next: review, resume, retry, again, settle or empty."""
 
@@ -34,9 +33,8 @@ def verdict(state: State, now: float, leased: bool) -> Verdict:
     sign = run_sign(state.status, state.reason)
     if state.status in ("completed", "failed", "cancelled"):
         return _ENDED[state.status](state, sign)
-    gates = waiting_gates(state)
-    if gates or waiting_budgets(state, now) or waiting_watchdogs(state):
-        return _asked(state, gates, now, leased)
+    if asked := [question for question in questions(state, now) if question.kind != "doubt"]:
+        return _asked(state, asked, leased)
     if state.status == "running":
         return _running(state, sign, now)
     if state.status in ("paused", "blocked"):
@@ -66,7 +64,7 @@ def _completed(state: State, sign: Sign) -> Verdict:
         parts.append(f"{count(idle, 'task')} not run")
     parts += _spent(state)
     dim = f"{'; '.join(parts)}." if parts else ""
-    return Verdict(sign, "Succeeded", f"{_finished(state)}: {count(settled, 'task')}.", dim)
+    return Verdict(sign, sign.word, f"{_finished(state)}: {count(settled, 'task')}.", dim)
 
 
 def _failed(state: State, sign: Sign) -> Verdict:
@@ -101,7 +99,7 @@ def _cancelled(state: State, sign: Sign) -> Verdict:
     left = len(outstanding(state))
     parts = [f"{count(left, 'step')} that changed something can be rolled back"] if left else []
     dim = sentence("; ".join(parts + _spent(state)))
-    return Verdict(sign, "Cancelled", f"{by}{why}." if by or why else ".", dim, "again")
+    return Verdict(sign, sign.word, f"{by}{why}." if by or why else ".", dim, "again")
 
 
 def _spent(state: State) -> list[str]:
@@ -115,22 +113,17 @@ def _spent(state: State) -> list[str]:
 _ENDED = {"completed": _completed, "failed": _failed, "cancelled": _cancelled}
 
 
-def _asked(state: State, gates: list[int], now: float, leased: bool) -> Verdict:
-    sign = run_sign("blocked")
+def _asked(state: State, asked: list[Question], leased: bool) -> Verdict:
+    sign, meanwhile = run_sign("blocked"), _meanwhile(state, leased)
+    gates = [question for question in asked if question.kind == "gate"]
+    names = listed([label(state, question.task) for question in gates or asked if question.limit is None])
     if not gates:
-        asked = [want.ask for want in waiting_budgets(state, now)]
-        names = [label(state, number) for number in waiting_watchdogs(state)]
-        text = f": {asked[0]}" if asked else f": {listed(names)} still runs; let it continue, or end it."
-        return Verdict(sign, "Waiting for a decision", text, _meanwhile(state, leased), "inbox")
-    number = gates[0]
-    gate = state.tasks[number].gate
-    assert gate is not None
-    name = state.specs[number].id
+        limits = [question.ask for question in asked if question.limit is not None]
+        text = f": {limits[0]}" if limits else f": {names} still runs; let it continue, or end it."
+        return Verdict(sign, "Waiting for a decision", text, meanwhile, "inbox")
     if len(gates) > 1:
-        every = listed([label(state, each) for each in gates])
-        return Verdict(sign, f"Waiting for {len(gates)} decisions", f": {every}.", _meanwhile(state, leased), "inbox")
-    lead, text = _missing(gate)
-    return Verdict(sign, lead, text, _meanwhile(state, leased), "review", name)
+        return Verdict(sign, f"Waiting for {len(gates)} decisions", f": {names}.", meanwhile, "inbox")
+    return Verdict(sign, *_missing(gate_at(state, gates[0].task)), meanwhile, "review", gates[0].name)
 
 
 def _missing(gate: GateState) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from planrunner.escapes import harmless
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.records import defaults
 from planrunner.views.status import is_dry
 from planrunner.views.terminal import Terminal
 
@@ -74,8 +75,8 @@ def entry_text(entry: Entry) -> str:
 
 
 def _filled(record: Any) -> dict[str, Any]:
-    """The fields of a named tuple that say something: neither empty nor what they are by default."""
-    usual = record._field_defaults
+    """The fields of a record that say something: neither empty nor what they are by default."""
+    usual = defaults(record)
     return {
         name: value
         for name, value in record._asdict().items()

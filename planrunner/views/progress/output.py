@@ -3,11 +3,12 @@ each line. It comes without secrets; here it loses what would act on a terminal.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from planrunner.escapes import harmless
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, TasksReset, UndoEnded
 from planrunner.machine.names import label
+from planrunner.records import Struct
 from planrunner.views.terminal import EDGE, Terminal, cut, word
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _KEPT = 1 << 18
 """What stands before the task in the calls that undo one."""
 
 
-class Group(NamedTuple):
+class Group(Struct):
     """The output of one attempt: the name of its task, and the lines."""
 
     name: str
@@ -33,7 +34,7 @@ class Group(NamedTuple):
         return [f"    {line}".rstrip() for line in self.lines]
 
 
-class _Source(NamedTuple):
+class _Source(Struct):
     """The attempt that wrote something: of a task, or to undo it."""
 
     task: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import urandom
 from time import localtime, monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -19,17 +19,21 @@ from planrunner.machine.events import (
     TaskSettled,
     UndoEnded,
 )
-from planrunner.machine.graph import Frame
 from planrunner.machine.names import by_its_own, label
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.statuses import status_word
-from planrunner.plan.model import Plan
+from planrunner.plan.expressions.quantities import duration_text
+from planrunner.statuses import status_word
 from planrunner.views.containers import settled
 from planrunner.views.ending import ending
-from planrunner.views.progress.lines import line_of, resumed_text
+from planrunner.views.events import line_of, resumed_text
 from planrunner.views.progress.output import Group, TaskOutput
 from planrunner.views.status import elapsed, is_dry, shown_counts
-from planrunner.views.terminal import Terminal, duration_text, notes, plural
+from planrunner.views.terminal import Terminal, notes, plural
+
+if TYPE_CHECKING:
+    from planrunner.machine.graph import Frame
+    from planrunner.plan.model import Plan
+
 
 HEARTBEAT = 30.0
 GATHERED = 500

@@ -10,14 +10,15 @@ from planrunner.escapes import harmless
 from planrunner.machine.events import AttemptEnded, Entry, GateOpened, TaskSettled, UndoEnded
 from planrunner.machine.names import owners, stands
 from planrunner.machine.state import State
-from planrunner.machine.statuses import status_word
+from planrunner.plan.expressions.quantities import duration_text
 from planrunner.plan.model import Plan
+from planrunner.statuses import status_word
 from planrunner.views.containers import active, is_of_calls, name_inside, progress_text
 from planrunner.views.ending import ending
-from planrunner.views.progress.lines import line_of, stopping_text
+from planrunner.views.events import line_of, stopping_text
 from planrunner.views.progress.output import TaskOutput
 from planrunner.views.status import ORDER, attempt_text, elapsed, shown_counts
-from planrunner.views.terminal import Terminal, cut, duration_text, notes, pad, width
+from planrunner.views.terminal import Terminal, cut, notes, pad, width
 from planrunner.views.tree import TROUBLE, Row, tree
 
 FRAME = 0.125

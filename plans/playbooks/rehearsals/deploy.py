@@ -26,8 +26,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from planrunner.testing import recording_clients
 from planrunner.testing.rehearsal import Scene, rehearse
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "parts" / "deploy"))
+
+import recording_clients
 
 SERVER = """\
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

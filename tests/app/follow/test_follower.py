@@ -18,7 +18,7 @@ from planrunner.app.follow.folds import Folds
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.summaries import RunFilter
 from planrunner.app.follow.summary import Summary
-from planrunner.app.people.gates import vote, waiting, waiting_among, waiting_document
+from planrunner.app.people.gates import decide, waiting, waiting_among, waiting_document
 from planrunner.app.runs.execute import ExecRequest
 from planrunner.app.runs.host import Host
 from planrunner.app.runs.revise import ReviseRequest, revise
@@ -26,6 +26,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.ports import EventStore
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry, RunEnded
+from planrunner.machine.requests import Vote
 
 Run = Callable[..., str]
 
@@ -79,13 +80,13 @@ def test_a_gate_waits_then_is_decided_then_the_run_continues(project: Path, foll
     summary = told(follower, name)
     assert (summary.status, summary.reason, summary.waits) == ("blocked", "waiting", ("sure",))
     (asking,) = follower.summaries.waiting()
-    assert asking.gates[0]["ask"] == "Are you sure?"
+    assert asking.questions[0].ask == "Are you sure?"
     assert _asked(name) == waiting_document(waiting(None, None), 0.0)
     assert [cell.status for cell in asking.track] == ["completed", "gate", "pending"]
-    vote(name, "sure", {"verdict": "approve", "by": "ana"}, None)
+    decide(name, Vote("sure", "approve", by="ana"), None)
     until(follower, lambda: bool(follower.summaries.one(name).decided))
     decided = follower.summaries.one(name)
-    assert (decided.status, decided.reason, decided.gates) == ("paused", "decided", ())
+    assert (decided.status, decided.reason, decided.questions) == ("paused", "decided", ())
     assert _asked(name) == waiting_document(waiting(None, None), 0.0)
     with Host() as host:
         host.resume(name).result()
@@ -119,7 +120,7 @@ def test_what_waits_comes_page_by_page_and_a_run_stays_whole(project: Path, foll
     names = [run(plan) for plan in ("asks", "quick", "twice", "asks", "asks")]
     for name in names:
         told(follower, name)
-    vote(names[3], "sure", {"verdict": "approve", "by": "ana"}, None)
+    decide(names[3], Vote("sure", "approve", by="ana"), None)
     until(follower, lambda: bool(follower.summaries.one(names[3]).decided))
     summaries = follower.summaries
 

@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 from receivers import Receiver, receiver
+from rows import rows
 from workbench import planrunner
 
 from planrunner.app.follow.follower import Follower
 from planrunner.app.follow.positions import Positions
 from planrunner.app.follow.reporting import Place, Reporting
-from planrunner.app.people.gates import vote
+from planrunner.app.people.gates import decide
 from planrunner.app.runs.host import Host
+from planrunner.engine.identities import read_traceparent, run_identity
 from planrunner.errors import StorageFailed
-from planrunner.machine.identities import read_traceparent, run_identity
+from planrunner.machine.requests import Vote
 
 Run = Callable[..., str]
 OUTSIDE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -110,7 +112,7 @@ def test_a_run_that_waits_is_exported_as_it_goes_on(
     name = run("asks")
     once(project)
     assert [span.name for span in collector.spans()] == ["before"]
-    vote(name, "sure", {"verdict": "approve", "by": "ana"}, None)
+    decide(name, Vote("sure", "approve", by="ana"), None)
     with Host() as host:
         host.resume(name).result()
     once(project)
@@ -179,7 +181,7 @@ def test_one_of_two_processes_exports(
         assert second.once() is True
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "known"),
     [
         (OUTSIDE, True),

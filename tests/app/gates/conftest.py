@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +12,8 @@ from typing import Any
 import commands
 import pytest
 from commands import Ran
-from workbench import ROOT
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-COMMAND = [sys.executable, "-m", "planrunner"]
 
 
 class Project:
@@ -25,26 +21,13 @@ class Project:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PLANRUNNER_STATE": str(path / "state"),
-            "USER": "ana",
-        }
+        self.environment = {**os.environ, "PLANRUNNER_STATE": str(path / "state"), "USER": "ana"}
 
     def plan(self, text: str) -> None:
         (self.path / "p.yaml").write_text(text, encoding="utf-8")
 
-    def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=self.path,
-            env={**self.environment, **extra},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *arguments: str, **extra: str) -> commands.Started:
+        return commands.start(*arguments, folder=self.path, env={**self.environment, **extra})
 
     def __call__(self, *arguments: str, **extra: str) -> Ran:
         return commands.run(*arguments, folder=self.path, env={**self.environment, **extra})

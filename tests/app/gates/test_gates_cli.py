@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import sys
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -306,7 +306,7 @@ class AtTerminal:
                 raise AssertionError(self.seen)
 
     def _read(self) -> bool:
-        if select.select([self.terminal], [], [], 0.2)[0]:
+        if wait([self.terminal], 0.2):
             try:
                 data = os.read(self.terminal, 65536)
             except OSError:

@@ -14,7 +14,8 @@ from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
 from workbench import plan
 
-from planrunner.engine.loop import Driver, answer
+from planrunner.engine.answers import answer
+from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import SimulatedEffects
 from planrunner.journal.records import Request

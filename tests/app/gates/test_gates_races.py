@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from planrunner.app.history.show import look
-from planrunner.app.people.gates import vote
+from planrunner.app.people.gates import decide
 from planrunner.app.runs.execute import ExecRequest, execute
 from planrunner.errors import PlanrunnerError
 from planrunner.machine.events import GateVoted
+from planrunner.machine.requests import Vote
 
 RACES = int(os.environ.get("PLANRUNNER_RACES", "25"))
 VOTERS = 4
@@ -44,7 +45,7 @@ def _voter(number: int, state: str, runs: list[str], start: Barrier, results: An
     for run in runs:
         start.wait(timeout=240)
         try:
-            (voted,) = vote(run, "sign", {"verdict": verdict, "by": f"v{number}", "reason": "r"}, state)
+            (voted,) = decide(run, Vote("sign", verdict, by=f"v{number}", reason="r"), state)
             results.put((run, number, voted.steered.answer.applied, voted.steered.answer.message))
         except PlanrunnerError as error:
             results.put((run, number, False, error.message))

@@ -11,16 +11,18 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+from rows import rows
 
 from planrunner.app.handoff.archive import archive
 from planrunner.app.handoff.members import safe_name
 from planrunner.app.history.audit import anchors_of, verify_export
 from planrunner.app.history.replay import replay_run
-from planrunner.app.people.gates import vote
+from planrunner.app.people.gates import decide
 from planrunner.app.runs.execute import Silent
 from planrunner.app.runs.resume import resume
 from planrunner.app.runs.revise import ReviseRequest, revise
 from planrunner.errors import UsageError
+from planrunner.machine.requests import Vote
 
 FAILING = """\
 plan: release
@@ -199,7 +201,7 @@ def test_a_place_that_is_taken_is_refused_and_left_as_it_is(made):
     assert not [name for name in os.listdir(made.folder) if name.endswith(".planrunner") and name != ".planrunner"]
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", ".hidden", "a\nb", "x" * 400, "", "..", "-rf"])
+@rows("name", ["../../etc/passwd", "/etc/passwd", ".hidden", "a\nb", "x" * 400, "", "..", "-rf"])
 def test_no_name_of_a_run_leads_out_of_the_archive(name):
     safe = safe_name(name)
     assert safe
@@ -216,7 +218,7 @@ def test_names_that_differ_stay_apart():
 def test_a_run_that_was_paused_and_continued_is_not_told_as_interrupted(made):
     text = 'plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: ask, gate: approval, ask: "Go?"}\n'
     run = made.run(text)
-    vote(run, "ask", {"verdict": "approve", "reason": "fine"}, made.state)
+    decide(run, Vote("ask", "approve", reason="fine"), made.state)
     resume(run, (), made.state, Silent())
     done = archive(run, made.state, str(made.folder / "out"))
     told = json.loads(_text(done, "postmortem.json"))
@@ -260,7 +262,7 @@ tasks:
 def test_the_answers_of_a_form_are_written_with_their_units(made):
     form = "form: {most: {type: money, required: true}, until: {type: duration, default: 1h}}"
     run = made.run(f"plan: asks\ntasks: [{{id: ask, gate: approval, ask: how much, {form}}}]\n")
-    (voted,) = vote(run, "ask", {"verdict": "approve", "fields": {"most": "$70"}}, made.state)
+    (voted,) = decide(run, Vote("ask", "approve", fields={"most": "$70"}), made.state)
     assert voted.steered.answer.applied, voted.steered.answer
     resume(run, (), made.state, Silent())
     done = archive(run, made.state, str(made.folder / "out"))

@@ -7,9 +7,10 @@ import json
 
 from planrunner.app.history.compare import comparison, is_run, recorded_or_file
 from planrunner.app.history.replay import export
-from planrunner.app.people.gates import vote
+from planrunner.app.people.gates import decide
 from planrunner.app.runs.execute import Silent
 from planrunner.app.runs.resume import resume
+from planrunner.machine.requests import Vote
 from planrunner.views.compare import comparison_document, comparison_lines
 from planrunner.views.terminal import Terminal
 
@@ -165,7 +166,7 @@ tasks:
 
 def _decided(made, verdict):
     run = made.run(GATED)
-    vote(run, "ask", {"verdict": verdict, "reason": "said so"}, made.state)
+    decide(run, Vote("ask", verdict, reason="said so"), made.state)
     resume(run, (), made.state, Silent())
     return run
 

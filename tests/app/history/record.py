@@ -1,6 +1,6 @@
 """Makes the golden histories anew: runs the plans under ``plans/`` and keeps what they recorded.
 
-    python tests/app/history/record.py               every plan
+    python tests/app/history/record.py               all that are kept
     python tests/app/history/record.py hello.yaml    only these
 
 A history that replays stays as it is worth: make one anew only where planrunner is meant to decide otherwise, and say
@@ -18,9 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 HISTORIES = Path(__file__).resolve().parent / "histories"
 FOLDER = Path("/tmp/planrunner-histories")
-SEPARATELY = {"check-project.yaml"}
-"""Plans that build the project itself."""
-
 sys.path.insert(0, str(ROOT))
 
 from planrunner.app.history.replay import history_of, written  # noqa: E402
@@ -28,9 +25,7 @@ from planrunner.machine.events import Entry, RunStarted  # noqa: E402
 
 
 def main(names: list[str]) -> int:
-    HISTORIES.mkdir(exist_ok=True)
-    plans = [path.name for path in sorted((ROOT / "plans").iterdir()) if path.is_file()]
-    for name in names or [plan for plan in plans if plan not in SEPARATELY]:
+    for name in names or [path.stem for path in sorted(HISTORIES.iterdir())]:
         shutil.rmtree(FOLDER, ignore_errors=True)
         text = record(FOLDER, name)
         (HISTORIES / f"{name}.jsonl").write_text(text, encoding="utf-8")

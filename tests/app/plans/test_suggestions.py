@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rows import rows
 
 from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
 from planrunner.plugins.registry import Registry
@@ -40,7 +41,7 @@ def words(text: str, notation: Notation = "yaml") -> list[str]:
     return [each.word for each in at(text, notation).words]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "first"),
     [
         ("bud¦", "budgets"),

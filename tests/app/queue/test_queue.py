@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from planrunner.app.history.show import look
-from planrunner.app.people.gates import vote
+from planrunner.app.people.gates import decide
 from planrunner.app.queue import asking
-from planrunner.app.queue.items import Item, Limits, Overview, Pause, held_up
+from planrunner.app.queue.items import Item, Limits, Overview, Pause, waiting_reason
 from planrunner.app.queue.limits import allowance, limits_of
 from planrunner.app.queue.store import Store
 from planrunner.app.queue.worker import Worker
@@ -24,6 +24,7 @@ from planrunner.app.runs.resume import resume
 from planrunner.caller import Principal, Workspace, acting
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.journal.stores import open_journal
+from planrunner.machine.requests import Vote
 
 QUICK = "plan: quick\nparams: {n: {type: int, default: 0}}\ntasks:\n  - id: a\n    uses: noop\n"
 ASKS = "plan: asks\ntasks:\n  - id: sure\n    gate: approval\n    ask: Go on?\n  - id: b\n    needs: [sure]\n    uses: noop\n"
@@ -70,7 +71,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 def stands(run: str, *statuses: str) -> Item:
     """The item of a run, once it has one of these statuses."""
     while (found := asking.item(run)).status not in statuses:
-        assert found.status not in {"done", "failed", "cancelled"} - set(statuses), found
+        assert found.status not in {"completed", "failed", "cancelled"} - set(statuses), found
         time.sleep(0.01)
     return found
 
@@ -82,7 +83,7 @@ def test_a_run_has_its_id_before_it_begins_and_acts_for_the_one_who_asked(make: 
     with pytest.raises(NotFound):
         look(item.run, project.state)
     with project.worker():
-        stands(item.run, "done")
+        stands(item.run, "completed")
     first = look(item.run, project.state).entries[0].event
     assert (first.environment["user"], first.params) == ("ana", {"n": 7})  # type: ignore[union-attr]
 
@@ -106,7 +107,7 @@ def test_higher_priorities_come_first_and_equal_ones_in_the_order_of_asking(make
     assert [item.ahead for item in asking.items()] == [0, 1, 2, 3, 4]
     with project.worker():
         for run in asked:
-            stands(run, "done")
+            stands(run, "completed")
     assert project.begun() == [asked[at] for at in (2, 4, 0, 1, 3)]
 
 
@@ -116,9 +117,9 @@ def test_a_parked_run_takes_no_slot_and_goes_on_before_others_once_it_is_decided
     with project.worker():
         found = stands(parked, "parked")
         assert (found.code, found.reason) == (8, "waits for people: sure")
-        stands(project.add().run, "done")
-        vote(parked, "sure", {"verdict": "approve"}, None)
-        stands(parked, "done")
+        stands(project.add().run, "completed")
+        decide(parked, Vote("sure", "approve"), None)
+        stands(parked, "completed")
     assert look(parked, project.state).row.status == "completed"
 
 
@@ -127,9 +128,9 @@ def test_a_decision_that_was_made_without_a_worker_is_found_by_the_next_one(make
     parked = project.add("asks").run
     with project.worker():
         stands(parked, "parked")
-    vote(parked, "sure", {"verdict": "approve"}, None)
+    decide(parked, Vote("sure", "approve"), None)
     with project.worker():
-        stands(parked, "done")
+        stands(parked, "completed")
 
 
 def test_a_parked_run_that_is_gone_keeps_no_other_one_waiting(make: Make) -> None:
@@ -143,8 +144,8 @@ def test_a_parked_run_that_is_gone_keeps_no_other_one_waiting(make: Make) -> Non
             resume(gone, (), None, Silent())
             journal.retention().remove(journal.run(gone), time.time(), "ana")
         journal.close()
-        vote(parked, "sure", {"verdict": "approve"}, None)
-        stands(parked, "done")
+        decide(parked, Vote("sure", "approve"), None)
+        stands(parked, "completed")
         stands(gone, "cancelled")
 
 
@@ -153,7 +154,7 @@ def test_the_text_that_was_asked_for_runs_whatever_the_file_has_become(make: Mak
     item = project.add()
     (project.root / "quick.yaml").write_text(QUICK.replace("id: a", "id: other"))
     with project.worker():
-        stands(item.run, "done")
+        stands(item.run, "completed")
     assert [task.id for task in look(item.run, project.state).state.plan.tasks] == ["a"]
 
 
@@ -164,7 +165,7 @@ def test_what_waits_can_be_cancelled_and_never_begins(make: Make) -> None:
         status="cancelled", ahead=None
     )
     with project.worker():
-        stands(project.add().run, "done")
+        stands(project.add().run, "completed")
     with pytest.raises(NotFound):
         look(item.run, project.state)
     with pytest.raises(UsageError, match="is over: wrong branch"):
@@ -191,9 +192,9 @@ def test_nothing_is_taken_from_a_queue_that_is_paused(make: Make) -> None:
         overview = asking.overview()
         assert overview.pause is not None
         assert (overview.pause.by, overview.pause.reason, overview.counts) == ("ana", "repairs", {"waiting": 1})
-        assert asking.go_on() == overview.pause
-        stands(item.run, "done")
-    assert asking.go_on() is None
+        assert asking.resume_queue() == overview.pause
+        stands(item.run, "completed")
+    assert asking.resume_queue() is None
 
 
 def test_a_full_queue_takes_nothing_more(make: Make) -> None:
@@ -222,7 +223,7 @@ def test_as_many_run_at_once_as_the_settings_say(make: Make) -> None:
         stands(runs[2], "running")
         os.write(gate, b"\n\n")
         for run in runs:
-            stands(run, "done")
+            stands(run, "completed")
     os.close(gate)
 
 
@@ -232,7 +233,7 @@ def test_a_run_that_only_waits_for_a_time_takes_no_slot(make: Make) -> None:
     waits = project.add("later").run
     with project.worker():
         stands(waits, "running")
-        stands(project.add().run, "done")
+        stands(project.add().run, "completed")
         assert asking.item(waits).status == "running"
         asking.cancel(waits)
         stands(waits, "cancelled")
@@ -249,7 +250,7 @@ def test_a_worker_that_is_closed_pauses_its_runs_and_the_next_one_continues_them
     with project.worker():
         stands(item.run, "running")
         os.write(gate, b"\n\n")
-        stands(item.run, "done")
+        stands(item.run, "completed")
     os.close(gate)
 
 
@@ -260,7 +261,7 @@ def test_a_second_worker_stands_by_and_takes_over(make: Make) -> None:
     second.start()
     assert (first.is_acting, second.is_acting) == (True, False)
     first.close()
-    stands(project.add().run, "done")
+    stands(project.add().run, "completed")
     second.close()
     assert not second.is_acting
 
@@ -272,7 +273,7 @@ def test_a_run_that_failed_is_retried_through_the_queue(make: Make) -> None:
         stands(item.run, "failed")
         (project.root / "there").touch()
         assert asking.take_up(item.run, "retry").act == "retry"
-        stands(item.run, "done")
+        stands(item.run, "completed")
     assert look(item.run, project.state).row.status == "completed"
     with pytest.raises(UsageError):
         asking.take_up(item.run, "resume")
@@ -306,10 +307,14 @@ class TestLimits:
 
     def test_what_the_next_run_waits_for_is_told(self) -> None:
         full = Overview({"running": 1, "starting": 1, "waiting": 3}, None, "process 1", Limits(2))
-        assert held_up(full) == "2 of at most 2 runs at once are going on (`scheduler.max_concurrency`)"
-        assert held_up(full._replace(limits=Limits(3))) == held_up(full._replace(limits=Limits(None))) == ""
-        assert held_up(full._replace(worker="")) == "no worker works off the queue"
-        assert held_up(full._replace(pause=Pause("ana", 0.0, "repairs"))) == "the queue is paused by ana: repairs"
+        assert waiting_reason(full) == "2 of at most 2 runs at once are going on (`scheduler.max_concurrency`)"
+        assert (
+            waiting_reason(full._replace(limits=Limits(3))) == waiting_reason(full._replace(limits=Limits(None))) == ""
+        )
+        assert waiting_reason(full._replace(worker="")) == "no worker works off the queue"
+        assert (
+            waiting_reason(full._replace(pause=Pause("ana", 0.0, "repairs"))) == "the queue is paused by ana: repairs"
+        )
 
     def test_they_are_those_of_the_settings(self, make: Make) -> None:
         project = make(
@@ -332,7 +337,7 @@ class TestLimits:
                     continue
                 run = project.add().run
                 with store.writing():
-                    store.note(run, "done", begun=now)
+                    store.note(run, "completed", begun=now)
                 begun.append(now)
         assert begun[:3] == [1000.0, 1000.0, pytest.approx(1020.0)]
         for at in begun:

@@ -31,7 +31,7 @@ def test_a_detached_run_is_run_by_a_worker_that_ends_with_the_last_one(project: 
     while (queue := json.loads(planrunner(project, "queue", "--json").stdout))["worker"]:
         time.sleep(0.1)
     (item,) = queue["items"]
-    assert (item["run"], item["status"], item["params"], item["source"]) == (run, "done", {"n": "3"}, "cli")
+    assert (item["run"], item["status"], item["params"], item["source"]) == (run, "completed", {"n": "3"}, "cli")
     assert json.loads(planrunner(project, "show", run, "--json").stdout)["status"] == "completed"
 
 
@@ -46,8 +46,8 @@ def test_the_queue_is_filled_listed_emptied_and_paused(project: Path) -> None:
     assert "repairs" in planrunner(project, "queue").stdout
     assert planrunner(project, "queue", "resume").returncode == 0
     worked = planrunner(project, "worker", "--until-empty")
-    assert worked.returncode == 0 and f"run {first} is done" in worked.stderr
-    assert "1 done, 1 cancelled" in planrunner(project, "queue", "list").stdout
+    assert worked.returncode == 0 and f"run {first} is completed" in worked.stderr
+    assert "1 completed, 1 cancelled" in planrunner(project, "queue", "list").stdout
 
 
 @pytest.mark.parametrize("run", ["", "last"])
@@ -125,4 +125,4 @@ def test_a_worker_that_is_killed_leaves_a_queue_that_tells_the_truth(project: Pa
     assert item()["status"] == "interrupted"
     (project / "go").touch()
     assert planrunner(project, "worker", "--until-empty").returncode == 0
-    assert (item()["run"], item()["status"]) == (run, "done")
+    assert (item()["run"], item()["status"]) == (run, "completed")

@@ -93,7 +93,7 @@ def test_hundreds_of_runs_outlive_a_service_that_is_killed_again_and_again(tmp_p
 
 
 def _are_done() -> bool:
-    return asking.overview().counts == {"done": COUNT}
+    return asking.overview().counts == {"completed": COUNT}
 
 
 def _goes_on(state: str, seen: int) -> bool:

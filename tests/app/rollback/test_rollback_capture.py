@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
+from commands import Started
 
 PLUGIN = """
     import sys, time, threading
@@ -63,27 +63,19 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planrunner(project: Path, *words: str) -> subprocess.Popen[str]:
-    path = os.pathsep.join([str(project / "site-packages"), *filter(None, sys.path)])
-    environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(project / "cache")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def planrunner(project: Path, *words: str) -> Started:
+    env = {"PYTHONPATH": str(project / "site-packages"), "XDG_CACHE_HOME": str(project / "cache")}
+    return commands.start(*words, folder=project, env={**os.environ, **env})
 
 
-def start(project: Path, how: str, *more: dict[str, Any], timeout: str = "10m", **plan: Any) -> subprocess.Popen[str]:
+def start(project: Path, how: str, *more: dict[str, Any], timeout: str = "10m", **plan: Any) -> Started:
     task = {"id": "act", "uses": "dark.act", "with": {"how": how}, "timeout": timeout, **plan.pop("task", {})}
     document = {"plan": "p", "defaults": {"timeout": "1m"}, **plan, "tasks": [task, *more]}
     (project / "plan.json").write_text(json.dumps(document))
     return planrunner(project, "exec", "plan.json", "--progress", "quiet")
 
 
-def ended(process: subprocess.Popen[str], within: float = 240.0) -> tuple[int, str]:
+def ended(process: Started, within: float = 240.0) -> tuple[int, str]:
     try:
         out, err = process.communicate(timeout=within)
     finally:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -42,15 +40,8 @@ class Shell:
         document = {"plan": "p", "defaults": {"timeout": "10m"}, "tasks": tasks}
         (self.folder / "plan.json").write_text(json.dumps(document))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "planrunner", *arguments],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+    def start(self, *arguments: str) -> commands.Started:
+        return commands.start(*arguments, folder=self.folder, env=os.environ)
 
     def run(self, *arguments: str) -> Ran:
         return commands.run(*arguments, folder=self.folder, env=os.environ)

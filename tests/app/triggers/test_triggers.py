@@ -199,7 +199,7 @@ class TestFiles:
             while not any(thread.name == "planrunner-watch" for thread in threading.enumerate()):
                 time.sleep(0.01)
             deadline = time.monotonic() + 100.0
-            while asking.overview().counts != {"done": 1}:
+            while asking.overview().counts != {"completed": 1}:
                 if not asking.items():
                     (bench.root / "docs" / "a.md").write_text(str(time.monotonic()))
                 assert time.monotonic() < deadline and not worker.problem

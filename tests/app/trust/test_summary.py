@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rows import rows
 
 from planrunner.app.proof.powers import hosts, programs
 from planrunner.plan.model import Task
@@ -153,7 +154,7 @@ class TestSpoofing:
         assert all(line.isascii() and line.isprintable() for line in lines)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("script", "found"),
     [
         ("make all", ["make"]),
@@ -190,7 +191,7 @@ def test_a_script_for_another_interpreter_is_that_interpreter() -> None:
     assert programs(Task("a", uses="noop")) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "found"),
     [
         ("curl https://a.example/x http://b.example:81", ["a.example", "b.example:81"]),

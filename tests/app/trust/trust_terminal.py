@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import signal
 import sys
 import time
+from multiprocessing.connection import wait
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self) -> bool:
-        if not select.select([self.terminal], [], [], 0.2)[0]:
+        if not wait([self.terminal], 0.2):
             return True
         try:
             data = os.read(self.terminal, 65536)

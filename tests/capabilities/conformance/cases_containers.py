@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from planrunner.testing import recording_clients
 from planrunner.testing.conformance import Case, Ready
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "plans/playbooks/parts/deploy"))
+
+import recording_clients
 
 _IMAGE = "sha256:" + "a" * 64
 _SETTINGS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"it": "1"}}

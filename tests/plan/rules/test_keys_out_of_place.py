@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import workbench
+from rows import rows
 
 from planrunner.fileio import read_data
 from planrunner.plan.canonical import TASK_ALIASES
@@ -104,8 +105,8 @@ def test_every_key_of_a_task_has_its_row() -> None:
     assert keys == IDLE.keys() | EVERYWHERE | KIND_KEYS
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("key", IDLE)
+@rows("kind", KINDS)
+@rows("key", IDLE)
 def test_a_key_has_an_effect_or_lint_says_that_it_has_none(kind: str, key: str) -> None:
     assert bool(codes(kind, key)) == (kind in IDLE[key][1].split())
 

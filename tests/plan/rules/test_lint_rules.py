@@ -8,6 +8,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.fixes import apply_fixes
@@ -40,7 +41,7 @@ def test_planning_on_its_own_is_off_and_can_only_be_said_to_be(said: str, codes:
     assert [finding.code for finding in findings(text)] == codes
 
 
-@pytest.mark.parametrize(
+@rows(
     ("task", "found"),
     [
         ("uses: noop, ok_codes: [0, 3]", ["PLAN235 [0, 3]"]),
@@ -57,7 +58,7 @@ def test_a_task_that_runs_no_program_has_no_exit_code(task: str, found: list[str
     assert [each for each in lint(f"  - {{id: a, {task}}}\n") if each.startswith("PLAN235")] == found
 
 
-@pytest.mark.parametrize(
+@rows(
     ("said", "code"),
     [
         ("{% if carry.notes %}x{% endif %}", "PLAN236"),
@@ -70,7 +71,7 @@ def test_a_task_that_runs_no_program_has_no_exit_code(task: str, found: list[str
         ("{% if carry.ready %}x{% endif %}", ""),
     ],
 )
-@pytest.mark.parametrize("around", ["[{id: b, run: RUN}]", "[{id: b, subplan: [{id: c, run: RUN}]}]"])
+@rows("around", ["[{id: b, run: RUN}]", "[{id: b, subplan: [{id: c, run: RUN}]}]"])
 def test_what_a_loop_carries_is_null_in_its_first_round_where_nothing_is_said(
     said: str, code: str, around: str
 ) -> None:
@@ -80,7 +81,7 @@ def test_what_a_loop_carries_is_null_in_its_first_round_where_nothing_is_said(
     assert [each.split()[0] for each in found] == [code] * bool(code)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("condition", "way_out"),
     [
         ("params.text or 'x'", 'write `default(params.text, "x")`; where it may be empty, `params.text if params.text'),
@@ -91,9 +92,7 @@ def test_what_a_loop_carries_is_null_in_its_first_round_where_nothing_is_said(
         ("params.n", "compare it"),
     ],
 )
-@pytest.mark.parametrize(
-    "place", ["when: ", "run: echo {{ 'y' if CONDITION else 'n' }}", "run: echo {% if CONDITION %}%{% endif %}"]
-)
+@rows("place", ["when: ", "run: echo {{ 'y' if CONDITION else 'n' }}", "run: echo {% if CONDITION %}%{% endif %}"])
 def test_a_value_that_is_no_condition_has_its_way_out(condition: str, way_out: str, place: str) -> None:
     text = place.replace("CONDITION", condition) if "CONDITION" in place else f"when: {condition}\n    run: x"
     head = "params: {text: {type: string}, n: {type: int}, flag: {type: bool}}\ntasks:\n  - id: a\n    "
@@ -585,6 +584,21 @@ def test_lint_finds(tasks: str, expected: list[str]) -> None:
     assert lint(tasks, head) == expected
 
 
+@rows(
+    ("said", "way_out"),
+    [
+        ("one_faild", "did you mean `one_failed`?"),
+        ("majority", "a join is one of all, any, always, all_done, all_done_any, all_failed, one_failed, none_failed"),
+        ("a.okk", "did you mean `ok`?"),
+    ],
+)
+def test_a_misspelt_join_is_told_the_kinds_that_there_are(said: str, way_out: str) -> None:
+    (found,) = findings(
+        f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n  - {{id: a, run: x}}\n  - {{id: b, run: y, needs: [a], join: {said}}}\n"
+    )
+    assert found.help == way_out
+
+
 def test_the_second_of_equal_texts_is_pointed_at_in_its_own_line() -> None:
     text = (
         "plan: p\ntasks:\n  - id: a\n    timeout: 1m\n    run: |\n      echo {{ run.id }}\n\n      echo {{ run.idd }}\n"
@@ -655,7 +669,7 @@ def test_no_fix_makes_a_circle() -> None:
     assert "runs after it" in finding.message
 
 
-@pytest.mark.parametrize(
+@rows(
     ("param", "expected"),
     [
         ("{type: int, default: x}", "PLAN005 x"),
@@ -679,7 +693,7 @@ def test_a_default_that_a_run_could_not_use_is_an_error_where_it_stands(param: s
     assert (finding.severity, "parameter `x` takes" in finding.message) == ("error", True)
 
 
-@pytest.mark.parametrize(
+@rows(
     "param",
     [
         '{type: bool, default: "no"}',
@@ -704,7 +718,7 @@ def test_a_default_that_a_run_takes_is_no_finding_and_binds(param: str) -> None:
     assert bind_params(loaded.plan, {"x": "1"} if "required" in param else {}).problems == ()
 
 
-@pytest.mark.parametrize(
+@rows(
     "keys",
     [
         "approval",
@@ -917,7 +931,7 @@ def test_checkpoints_of_tasks_and_loops_are_nothing_to_remark_on() -> None:
     assert findings(text) == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("action", "expected"),
     [
         ("{uses: files.delete, with: {path: a, recursive: maybe}}", ["PLAN008 maybe"]),
@@ -987,8 +1001,8 @@ def test_a_rollback_in_words_names_its_step_and_both_ways_out() -> None:
 CONTROL = "a name of an artifact has no control characters: no line breaks, no tabs, no marks of direction"
 
 
-@pytest.mark.parametrize("name", ["a\\tb", "a\\nb", "a\\n", "\\e[2J", "a\\u202eb", "a\\x7f"])
-@pytest.mark.parametrize("form", ['{{name: "{0}", path: a}}', '"{0}"'])
+@rows("name", ["a\\tb", "a\\nb", "a\\n", "\\e[2J", "a\\u202eb", "a\\x7f"])
+@rows("form", ['{{name: "{0}", path: a}}', '"{0}"'])
 def test_a_name_of_an_artifact_has_no_control_characters(name: str, form: str) -> None:
     text = f"plan: p\ntasks:\n  - {{id: a, run: x, timeout: 1m, artifacts: [{form.format(name)}]}}\n"
     (finding,) = findings(text)
@@ -1082,7 +1096,7 @@ tasks:
 """
 
 
-@pytest.mark.parametrize(
+@rows(
     ("choose", "message", "help_", "fix"),
     [
         (
@@ -1130,7 +1144,7 @@ AGENT = 'tasks:\n  - {id: a, agent: {model: m}, budgets: {cost: $1}, %s}\n  - {i
 GUESS = "hypotheses: {disk: It is full}\ntasks:\n  - {id: a, run: x, evidence: [{hypothesis: %s: exit_code == 0}]}\n"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("tasks", "told"),
     [
         (AGENT % "promt: x, schema: {n: int}", ["a task has no key `promt`, did you mean `prompt`?"]),
@@ -1188,7 +1202,7 @@ def test_what_is_written_elsewhere_is_told_as_it_is_written_here(task: str, mess
     assert [(finding.message, finding.help) for finding in told] == [(message, help_)]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "meant"),
     [
         ("docker_build", "docker.build"),
@@ -1240,7 +1254,7 @@ def test_an_output_without_its_task_is_told_with_it() -> None:
     assert "outputs" not in told[2][1]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("task", "help_"),
     [
         ("run: x, expect: [disk.free >= 1GB]", "`disk` is read before a task starts: in `when`, `preconditions` and `fresh`; or mark plain words: `- judge: …`"),
@@ -1296,7 +1310,7 @@ def test_a_key_of_a_policy_that_no_plan_has_is_told_with_what_it_says_instead(ke
     assert help_ in told.help
 
 
-@pytest.mark.parametrize(
+@rows(
     ("task", "told"),
     [
         ("{id: a, with: {topic: x}, run: 'echo \"$topic\"'}", ["topic"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from rows import rows
 
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -18,7 +19,7 @@ def codes(script: str, shell: str = "") -> list[str]:
     return [each.code for each in found if each.code in ("PLAN220", "PLAN221")]
 
 
-@pytest.mark.parametrize(
+@rows(
     "script",
     [
         "no_such_dump shop | gzip > shop.sql.gz",
@@ -37,7 +38,7 @@ def test_a_command_whose_failure_is_passed_over_is_found(script: str) -> None:
     assert codes(script) == ["PLAN220"]
 
 
-@pytest.mark.parametrize(
+@rows(
     "script",
     [
         "echo x | tr a b | wc -c",
@@ -67,7 +68,7 @@ def test_a_pipe_is_found_where_the_shell_has_no_pipefail(shell: str, count: int)
     assert len(codes("make | tee log", shell)) == count
 
 
-@pytest.mark.parametrize(
+@rows(
     ("line", "shell", "count"),
     [
         ("#!/usr/bin/env python3", "", 1),

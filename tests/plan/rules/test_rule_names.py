@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from rows import rows
 
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -23,7 +24,7 @@ def found(task: dict[str, Any], **keys: Any) -> list[tuple[str, str]]:
     return [(each.code, text[each.span.start : each.span.end]) for each in findings if each.severity != "note"]
 
 
-@pytest.mark.parametrize(
+@rows(
     "task",
     [
         {"command": f"Write down {READ}"},

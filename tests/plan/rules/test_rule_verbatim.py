@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rows import rows
 
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -29,7 +30,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+@rows("name", WRONG)
 def test_a_template_in_code_is_found_at_its_place(name: str) -> None:
     inputs, uses, place = WRONG[name]
     assert found(f"  - {{id: a, uses: {uses}, with: {inputs}}}\n") == [place]

@@ -89,7 +89,7 @@ class Ear:
         def overheard(process: subprocess.Popen[Any], *given: Any, **named: Any) -> tuple[Any, Any]:
             both = communicate(process, *given, **named)
             if "planrunner" in str(process.args):
-                self._hear("printed by", process.args, both)
+                self.hear("printed by", process.args, both)
             return both
 
         subprocess.Popen.communicate = overheard  # type: ignore[method-assign]
@@ -101,9 +101,10 @@ class Ear:
 
     def _audit(self, event: str, given: tuple[Any, ...]) -> None:
         if event in ("os.posix_spawn", "subprocess.Popen", "os.exec"):
-            self._hear("an argument of", given[0], given[1:2])
+            self.hear("an argument of", given[0], given[1:2])
 
-    def _hear(self, how: str, who: object, what: Any) -> None:
+    def hear(self, how: str, who: object, what: Any) -> None:
+        """Notes who told a canary, where one stands in ``what``."""
         for each in what:
             if each and is_told(each if isinstance(each, bytes) else str(each).encode("utf-8", "surrogateescape")):
                 self.heard.append(f"{how} {who}")

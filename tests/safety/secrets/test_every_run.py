@@ -7,15 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import commands
 import pytest
 from canaries import CORE, EAR, VARIABLE, canary, is_told, told_in
+from rows import rows
 from speaker import spoken
 
 TEXT = f"{canary('some.value')} '&<\"%"
 
 
-@pytest.mark.parametrize("told", range(len(spoken(TEXT))))
-@pytest.mark.parametrize("before", range(3))
+@rows("told", range(len(spoken(TEXT))))
+@rows("before", range(3))
 def test_a_canary_is_found_in_every_encoding(told: int, before: int) -> None:
     assert is_told(b"x" * before + spoken(TEXT)[told] + b" and more")
 
@@ -51,4 +53,11 @@ def test_what_is_printed_and_given_as_an_argument_is_heard() -> None:
     os.waitpid(os.posix_spawn("/bin/true", ["true", CORE.encode().hex()], {}), 0)
     assert EAR.take() == ["an argument of /bin/true"]
     subprocess.run([sys.executable, "-c", "print('planrunner')"], capture_output=True, check=True)
+    assert EAR.take() == []
+
+
+def test_a_command_that_goes_on_beside_a_test_is_heard_too(tmp_path: Path) -> None:
+    commands.start("lint", CORE, folder=tmp_path, env=os.environ).communicate(240)
+    assert [each.split(" of ")[0].split(" by ")[0] for each in EAR.take()] == ["an argument", "printed"]
+    commands.start("lint", "nowhere.yaml", folder=tmp_path, env=os.environ).communicate(240)
     assert EAR.take() == []

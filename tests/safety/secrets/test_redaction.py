@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from planrunner.cli.crash import write_report
 from planrunner.redaction import MASK, Redactor, without_any
@@ -57,8 +58,8 @@ def _redactor(*secrets: str | bytes) -> Redactor:
     return redactor
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("secret", SECRETS)
+@rows("encoding", ENCODINGS)
+@rows("secret", SECRETS)
 def test_every_encoding_is_masked_at_every_split(secret: str, encoding: str) -> None:
     redactor = _redactor(secret)
     written = ENCODINGS[encoding](secret)

@@ -10,6 +10,7 @@ from pathlib import Path
 import commands
 import pytest
 from canaries import canary, is_told, told_in
+from rows import rows
 from workbench import ROOT
 
 from planrunner.redaction import Redactor, parts
@@ -27,7 +28,7 @@ def shown(secret: str, text: str) -> str:
     return redactor.text(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("secret", "part"),
     [
         (ACCOUNT, TOKEN),

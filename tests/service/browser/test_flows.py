@@ -42,7 +42,7 @@ def test_a_plan_is_started_watched_and_approved(visit: Visit, shop: Shop) -> Non
     page.get_by_role("button", name="Approve").click()
     expect(page.locator(".verdict")).to_contain_text("approved")
     page.get_by_role("link", name="Open the run").click()
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
+    expect(page.locator(".verdict.present")).to_contain_text("Completed")
     assert shop.served.run(run)["params"]["version"] == "3.0.0"
 
 
@@ -113,7 +113,7 @@ def test_a_run_is_run_again_with_other_parameters(visit: Visit, shop: Shop) -> N
     page.get_by_label("fail", exact=True).select_option("false")
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url(re.compile("/runs/"))
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
+    expect(page.locator(".verdict.present")).to_contain_text("Completed")
     assert run_of(page) != shop.failed
 
 

@@ -90,9 +90,9 @@ def test_a_run_and_its_log_are_live(visit: Visit, shop: Shop) -> None:
     expect(log).to_contain_text("second line")
     page.locator(".tl a.t", has_text="second").click()
     (folder / "go-2").touch()
-    expect(page.locator(".verdict.present strong")).to_have_text("Succeeded")
+    expect(page.locator(".verdict.present strong")).to_have_text("Completed")
     expect(page.locator("aside section:visible h2")).to_have_text("second")
-    expect(page.locator(".tl li[data-task='second'] .stw")).to_have_text("Succeeded")
+    expect(page.locator(".tl li[data-task='second'] .stw")).to_have_text("Completed")
 
 
 def test_a_large_run_fetches_the_drawer_of_a_task_that_is_chosen(visit: Visit, shop: Shop) -> None:
@@ -189,7 +189,7 @@ def test_a_task_runs_again_after_what_that_means_was_shown(visit: Visit, shop: S
     awaited(lambda: shop.served.run(run)["tasks"]["check"]["attempts"] == 2)
     shop.served.settled(run)
     page.reload()
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
+    expect(page.locator(".verdict.present")).to_contain_text("Completed")
 
 
 def test_a_run_in_the_queue_has_a_page_before_it_begins(visit: Visit, shop: Shop) -> None:
@@ -234,4 +234,4 @@ def test_a_person_says_on_the_page_what_became_of_attempts_that_were_cut_off(vis
     page.wait_for_url(re.compile(f"/runs/{run}$"))
     awaited(lambda: shop.served.run(run)["status"] == "completed")
     page.reload()
-    expect(page.locator(".verdict.present")).to_contain_text("Succeeded")
+    expect(page.locator(".verdict.present")).to_contain_text("Completed")

@@ -44,15 +44,31 @@
     return worst;
   }
   const of = row => notes.filter(n => n.line === row + 1);
+  // of a long text only what is near the window is drawn in colour; all else as it is, until it comes there
+  const LONG = 500, HIGH = 20;
+  function near() {
+    if (lines.length <= LONG) return [0, lines.length];
+    const above = Math.floor(-pre.getBoundingClientRect().top / HIGH);
+    return [Math.max(0, above - 100), Math.min(lines.length, above + Math.ceil(innerHeight / HIGH) + 100)];
+  }
   function redraw(from, to) {
+    const [first, last] = near();
     for (let row = from; row < to; row++) {
-      const worst = draw(pre.children[row], lines[row], of(row)), number = gutter.children[row];
-      if (worst) number.dataset.s = worst; else delete number.dataset.s;
+      const line = pre.children[row], far = row < first || row >= last;
+      if (far) { line.textContent = lines[row]; line.dataset.far = ''; continue; }
+      delete line.dataset.far;
+      const worst = draw(line, lines[row], of(row)), number = gutter.children[row];
+      if (number && number !== rest) { if (worst) number.dataset.s = worst; else delete number.dataset.s; }
     }
   }
+  const rest = node('span');
+  rest.style.whiteSpace = 'pre';
   function number() {
-    while (gutter.children.length < lines.length) { const a = node('a', '', gutter.children.length + 1); a.href = '#L' + a.textContent; a.tabIndex = -1; gutter.append(a); }
-    while (gutter.children.length > lines.length) gutter.lastChild.remove();
+    rest.remove();
+    const most = Math.min(lines.length, LONG);
+    while (gutter.children.length < most) { const a = node('a', '', gutter.children.length + 1); a.href = '#L' + a.textContent; a.tabIndex = -1; gutter.append(a); }
+    while (gutter.children.length > most) gutter.lastChild.remove();
+    if (lines.length > most) { rest.textContent = Array.from({length: lines.length - most}, (_, i) => most + i + 1).join('\n'); gutter.append(rest); }
   }
   function changed() {
     const now = area.value.split('\n');
@@ -80,7 +96,18 @@
   code.append(area);
   $('.plain', form).hidden = true;
   $('.keyed', form).hidden = false;
-  number(); redraw(0, lines.length);
+  while (pre.children.length > LONG || pre.children.length > lines.length) pre.lastChild.remove();
+  const further = document.createDocumentFragment();
+  for (let row = pre.children.length; row < lines.length; row++) { const line = node('span', 'l', lines[row]); line.id = 'L' + (row + 1); line.dataset.far = ''; further.append(line); }
+  pre.append(further);
+  number();
+  if (lines.length <= LONG) redraw(0, lines.length);
+  else {
+    let coming = 0;
+    const colour = () => { coming = 0; const [first, last] = near(); for (let row = first; row < last; row++) if ('far' in pre.children[row].dataset) redraw(row, row + 1); };
+    addEventListener('scroll', () => { coming ||= requestAnimationFrame(colour); }, {passive: true});
+    colour();
+  }
 
   // ---- findings while typing: one question at a time, the newest text last
   let timer = 0, asking = null, patience = 250;
@@ -122,6 +149,7 @@
     dirty = now; $('#saved').dataset.live = '1';
     $('#saved').textContent = dirty ? 'changed, not saved' : 'saved';
   }
+  if ('beside' in form.dataset) look();
   area.addEventListener('input', event => { if (!changed()) return hide(); if (offers) narrow(); mark(); later(); if (event.inputType !== 'historyUndo') suggestSoon(); });
   addEventListener('beforeunload', event => { if (area.value !== saved && !leaving) event.preventDefault(); });
   let leaving = false;
