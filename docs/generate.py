@@ -126,9 +126,10 @@ effect class says what a repetition does; a task may declare its own with `effec
 EVENTS_HEAD = """# Events
 
 {made}What the journal keeps for ever, from `planrunner/machine/events.py`. `planrunner events RUN --json` prints them,
-one object a line. Kinds and fields change only with a new version of the kind; older journals are read for ever. Events
-in the past tense are facts; `AttemptStarted` is an intent, durable before the act. `turn` in the body of an event is
-the number of the first event of its turn: what arrived since the last decision, and all that was decided on it.
+one object a line. Each bears the edition of the rules; until a first release there is one, and events of another are
+refused. Events in the past tense are facts; `AttemptStarted` is an intent, durable before the act. `turn` in the body
+of an event is the number of the first event of its turn: what arrived since the last decision, and all that was decided
+on it.
 """
 
 

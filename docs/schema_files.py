@@ -8,15 +8,13 @@ from itertools import combinations
 from typing import Any
 
 from planrunner.plan.keys import PLAN, TASK, Key, one
-from planrunner.plan.shapes import SHAPES
+from planrunner.plan.shapes import SHAPES, WITH_INPUTS
 from planrunner.safety import keys as settings
 
 Schema = dict[str, Any]
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-_WITH_INPUTS = ("shell", "files.read", "files.write", "noop", "fail", "sleep")
-"""The capabilities that need no plugin: their inputs are checked and completed without a registry."""
 _SNIPPETS = (
     (
         "task: run a command",
@@ -145,17 +143,17 @@ def _required(row: Key, found: Schema) -> Iterator[Schema]:
     by_name = {each.name: each for each in row.keys}
     alone = []
     for word in row.schema.get("required", "").split():
-        names = [name for part in word.split("|") for name in _in_place(by_name.get(part), part, row.keys)]
+        names = [
+            name
+            for part in word.split("|")
+            for name in ([part] if part not in by_name else _names(by_name[part], row.keys))
+        ]
         if len(names) == 1:
             alone += names
         else:
             yield {"anyOf": [{"required": [name]} for name in names]}
     if alone:
         found["required"] = alone
-
-
-def _in_place(row: Key | None, name: str, keys: Iterable[Key]) -> list[str]:
-    return [name] if row is None else _names(row, keys)
 
 
 def _pairs(keys: tuple[Key, ...]) -> Iterator[tuple[str, str]]:
@@ -188,7 +186,7 @@ def _task() -> Schema:
         {"if": variables | {"required": ["environment"]}, "then": _apart("env", "environment")},
     ]
     inputs = _names(by_name["with"], ())
-    for capability in _WITH_INPUTS:
+    for capability in WITH_INPUTS:
         shape = {"$ref": _pointer(f"inputs_of_{capability.replace('.', '_')}")}
         for word in _names(by_name["uses"], ()):
             called = {"properties": {word: {"const": capability}}, "required": [word]}
@@ -204,11 +202,10 @@ def _none_together(first: list[str], second: list[str], message: str) -> Schema:
 
 def _step(task: Schema) -> Schema:
     """A task among the steps of a subplan: it may go without an id."""
-    names = [name for name in task["properties"] if name != "irreversible"]
     return {
         "title": "step",
         "type": "object",
-        "properties": {name: {"$ref": _pointer(f"task.{name}")} for name in names},
+        "properties": {name: {"$ref": _pointer(f"task.{name}")} for name in task["properties"]},
         "additionalProperties": False,
-        "allOf": [each for each in task["allOf"] if each.get("not", {}).get("required", [""])[0] != "irreversible"],
+        "allOf": task["allOf"],
     }

@@ -407,7 +407,7 @@ class Doc:
     an output is a number of bytes or seconds, which expressions compare with sizes and durations, or that it names a
     file (file-read, file-written; file-mounted where ``write`` beside it says which; file-pattern,
     file-diff, file-database, file-function where it may be one of these), which policies judge before the call. ``use``
-    says what a value becomes that foreign text may not become (``plan/taint/known.py`` lists them): command, url,
+    says what a value becomes that foreign text may not become (``plan/taint/traits.py`` lists them): command, url,
     script, prompt …
     """
 

@@ -261,10 +261,11 @@ def misdescribed(description: Any) -> str:
 
 def _misused(description: Capability) -> Iterator[str]:
     """What is declared of untrusted text and cannot be followed."""
-    for field in description.inputs:
+    if used := [field for field in description.inputs if field.use]:
         uses = (*load("planrunner.plan.taint.traits:USES"), load("planrunner.plan.taint.traits:DIGEST"))
-        if field.use and field.use not in uses:
-            yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join(uses)}"
+        for field in used:
+            if field.use not in uses:
+                yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join(uses)}"
     shaped = description.shaped
     if not isinstance(shaped, dict) or not all(isinstance(word, str) for pair in shaped.items() for word in pair):
         yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"

@@ -19,6 +19,7 @@ from planrunner.errors import INTERRUPTED, USAGE, NextStep, Unready
 from planrunner.escapes import harmless
 from planrunner.frozen import EMPTY
 from planrunner.later import Later
+from planrunner.later import load as load_place
 from planrunner.views.terminal import Terminal, cut, pad, width
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.later:
             return super().get_command(ctx, cmd_name)
-        module, _, function = self.later[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), function)
+        command: click.Command = load_place(self.later[cmd_name])
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -21,10 +21,9 @@ from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import as_text
 from planrunner.machine.events import Entry
-from planrunner.machine.questions import Question, gate_at, questions, together
+from planrunner.machine.questions import Question, gate_at, questions, together, window_at
 from planrunner.machine.requests import Vote
 from planrunner.machine.state import State
-from planrunner.machine.windows import windows
 from planrunner.plan.expressions.quantities import parse_amount
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
@@ -306,8 +305,7 @@ class Desk:
             if question.kind != "window" or question.name in self._apart:
                 yield from question.gates or (question,)
                 continue
-            (window,) = windows(state, [gate.task for gate in question.gates]).values()
-            if not window.coming:
+            if not window_at(state, question).coming:
                 is_whole = len(question.gates) > 1 and not barred_here(state, question)
                 yield from (question,) if is_whole else question.gates
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from planrunner.app.history.show import look
     from planrunner.app.notices.outstanding import send_outstanding
-    from planrunner.app.people.admission import Answer
     from planrunner.app.plans.files import read_params
     from planrunner.app.runs.control import Steered, steered_document
     from planrunner.app.runs.proposals import continued
@@ -152,7 +151,7 @@ def asked_for(given: Settings, options: ExecOptions) -> ExecRequest:
         options.no_sandbox and may_leave_sandbox(plan),
         options.trust or "",
         options.allow_outside,
-        partial(_ask, given, options.unattended),
+        partial(consent, given, options.unattended),
         forced=options.force,
         text=text,
         group=options.group or "",
@@ -187,10 +186,6 @@ def with_proposals(result: RunResult, progress: Watch, unattended: bool = False,
     if not result.state.proposal:
         return result
     return continued(result, progress, unattended, unconfined)
-
-
-def _ask(given: Settings, alone: bool, request: dict[str, Any]) -> Answer:
-    return consent(given, alone, request)
 
 
 def may_leave_sandbox(what: str) -> bool:

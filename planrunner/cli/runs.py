@@ -15,13 +15,9 @@ from planrunner.later import Later
 from planrunner.views.runs import run_lines
 
 if TYPE_CHECKING:
-    from planrunner.app.history.digest import digest
-    from planrunner.app.history.prune import prune
     from planrunner.views.documents import listing
     from planrunner.views.runs import listed_object
 else:
-    digest = Later("planrunner.app.history.digest:digest")
-    prune = Later("planrunner.app.history.prune:prune")
     listing = Later("planrunner.views.documents:listing")
     listed_object = Later("planrunner.views.runs:listed_object")
 

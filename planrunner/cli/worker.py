@@ -72,6 +72,13 @@ def _reporting(state: str) -> Iterator[None]:
         yield
 
 
+def _begun(worker: Worker, state: str) -> Worker:
+    """A worker that is about to start, once it is said of it: what it tells of runs comes after that."""
+    holder = "" if worker.claim() else f" as soon as {worker_of(state)} lets go of it"
+    say(f"this worker runs what is in the queue{holder}; stop it with Ctrl-C")
+    return worker
+
+
 def _has_work(state: str, until_waiting: bool) -> bool:
     """Whether a run of the queue is not over, nor waits for people where that is enough."""
     if not until_waiting:
@@ -81,9 +88,7 @@ def _has_work(state: str, until_waiting: bool) -> bool:
 
 def _work(root: str, state: str, stopped: threading.Event, has_work: Callable[[], bool] | None) -> bool:
     """Work until it is stopped, or ``has_work`` says no; whether there is more to do by the time this has let go."""
-    with _reporting(state), Worker(root, state, told=_say) as worker:
-        holder = "" if worker.is_acting else f" as soon as {worker_of(state)} lets go of it"
-        say(f"this worker runs what is in the queue{holder}; stop it with Ctrl-C")
+    with _reporting(state), _begun(Worker(root, state, told=_say), state) as worker:
         problem = ""
         while not stopped.wait(_LOOK):
             if worker.problem != problem:

@@ -12,7 +12,6 @@ from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fa
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn, declaration_of
 from planrunner.capabilities.outputs import Usage, read_usage, settle_outputs, usage_of
 from planrunner.capabilities.soundness import legible, not_json, sound
-from planrunner.engine.identities import SpanIdentity, attempt_identity
 from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.jsontext import shown

@@ -8,13 +8,13 @@ A stored event is never rewritten. Its version is the edition of the rules by wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from planrunner.errors import StorageFailed
+from planrunner.jsontext import read_json, write_json
 from planrunner.machine import events
 from planrunner.machine.events import EDITION, KINDS, Entry, Event
 
@@ -41,7 +41,7 @@ def _body(event: Event) -> str:
     except UnicodeEncodeError:  # a text with halves of characters, which JSON can write and UTF-8 cannot
         pass
     # what is null may be a number that JSON has not
-    return _STRICT.encode(msgspec.to_builtins(event))
+    return write_json(msgspec.to_builtins(event))
 
 
 def encode_rows(base: int, entries: Iterable[Entry]) -> list[Row]:
@@ -80,7 +80,7 @@ def _entry(row: Row) -> Entry:
                 return Entry(seq, at, _DECODERS[kind].decode(f"{fields}}}"), int(turn[:-1]))
             return Entry(seq, at, _DECODERS[kind].decode(body))
         except msgspec.DecodeError:  # halves of characters, or a turn that stands elsewhere
-            told = json.loads(body)
+            told = read_json(body)
             turn = told.pop("turn", 0)
             return Entry(seq, at, msgspec.convert(told, _DECODERS[kind].type), turn)
     except (ValueError, TypeError, AttributeError) as error:
@@ -128,5 +128,4 @@ class _Decoders(dict["str", "msgspec.json.Decoder[Any]"]):
 
 _KIND = _Kinds()
 _ENCODER = msgspec.json.Encoder()
-_STRICT = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 _DECODERS = _Decoders()

@@ -63,8 +63,8 @@ The id of an entry is ``number << 32 | seq``: appending to a table by its row nu
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by the processes that
 steer a run and answered (``result``) by the one process that holds it, in the transaction that stores what follows from
 them. ``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is
-the first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``;
-``pruned`` are the records of runs that were taken out, see ``pruning.py``.
+the first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``inbox.py``;
+``pruned`` are the records of runs that were taken out, see ``sqlite.py``.
 """
 
 _ODD = (

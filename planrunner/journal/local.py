@@ -55,7 +55,7 @@ class LocalDatabase:
                 if not readonly:
                     self._turn = self._turn_file()
                     self._prepare()
-                elif self.ask("PRAGMA user_version") == [(0,)]:
+                elif not self._is_laid_out():
                     raise self.nothing()
             except BaseException:
                 self.close()
@@ -106,25 +106,29 @@ class LocalDatabase:
                     self._connection.execute("ROLLBACK")
 
     def _prepare(self) -> None:
-        if self.ask("PRAGMA user_version") == [(self.LAYOUT,)]:
+        if self._is_laid_out():
             return
         with turn(self.path), self._alone():
             if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise StorageFailed(f"`{self.path}` lies on a file system without shared memory")
         with self.writing(durable=True):
-            ((mark,),), ((layout,),) = self.ask("PRAGMA application_id"), self.ask("PRAGMA user_version")
-            if layout == self.LAYOUT:
+            if self._is_laid_out():
                 return  # another process was first
-            if mark not in (0, self.MARK):
-                raise StorageFailed(f"`{self.path}` is a database of another program", "move it away")
-            if layout:
-                newer = layout > self.LAYOUT
-                told = f"`{self.path}` was written by {'a newer' if newer else 'an older'} planrunner"
-                raise StorageFailed(told, "upgrade planrunner" if newer else "move it away to start a new one")
             for statement in self.TABLES:
                 self.do(statement)
             self.do(f"PRAGMA application_id = {self.MARK}")
             self.do(f"PRAGMA user_version = {self.LAYOUT}")
+
+    def _is_laid_out(self) -> bool:
+        """Whether its tables are there. Raises StorageFailed for those of another program, or in another layout."""
+        ((mark,),), ((layout,),) = self.ask("PRAGMA application_id"), self.ask("PRAGMA user_version")
+        if mark not in (0, self.MARK):
+            raise StorageFailed(f"`{self.path}` is a database of another program", "move it away")
+        if layout in (0, self.LAYOUT):
+            return bool(layout)
+        newer = layout > self.LAYOUT
+        told = f"`{self.path}` was written by {'a newer' if newer else 'an older'} planrunner"
+        raise StorageFailed(told, "upgrade planrunner" if newer else "move it away to start a new one")
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -186,7 +186,7 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
         admission = policies.new_admission(state, now)
         admit(state, admission.admissible(ready, commands), commands, admission)
     if state.saves:
-        commands = policies.saved_first(state, commands, now)
+        commands = policies.saved_first(state, commands)
     if state.plan.breakers:
         commands = policies.held_back(state, commands, now)
     return commands

@@ -39,7 +39,7 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if not outcomes:
         return "met", ""
     if task.join.kind == "expression":
-        return _expression(state, number, outcomes)
+        return _expression(state, number)
     verdict = JOINS[task.join.kind].verdict(outcomes, task.join.count)
     if verdict != "unmet":
         return verdict, ""
@@ -74,7 +74,7 @@ def _outcomes(state: State, number: int) -> list[str]:
     return [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
 
 
-def _expression(state: State, number: int, outcomes: list[str]) -> tuple[Verdict, str]:
+def _expression(state: State, number: int) -> tuple[Verdict, str]:
     """An expression waits for the tasks that may still decide it."""
     join = state.specs[number].join
     assert join.expression is not None

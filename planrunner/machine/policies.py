@@ -20,7 +20,6 @@ Json = Any
 Ask = Callable[["State", int], "Command | None"]
 Step = Callable[["State", int, float], "Command | None"]
 Is = Callable[["State", int], bool]
-Rewrite = Callable[["State", "list[Command]", float], "list[Command]"]
 InPlace = Callable[["State", "Command", float], "Command | None"]
 """What comes in place of a command: itself, another one, or nothing yet."""
 
@@ -67,8 +66,8 @@ has_next: Is = Later("planrunner.machine.joins:has_next")
 redirected: InPlace = Later("planrunner.machine.rework:redirected")
 conclusive: InPlace = Later("planrunner.machine.joins:conclusive")
 kept_first: InPlace = Later("planrunner.machine.checkpoints:kept_first")
-saved_first: Rewrite = Later("planrunner.machine.rollback:saved_first")
-held_back: Rewrite = Later("planrunner.machine.admission:held_back")
+saved_first: Callable[[State, list[Command]], list[Command]] = Later("planrunner.machine.rollback:saved_first")
+held_back: Callable[[State, list[Command], float], list[Command]] = Later("planrunner.machine.admission:held_back")
 
 # Of time
 

@@ -15,7 +15,7 @@ from planrunner.machine.events import GateVoted, TaskStatus
 from planrunner.machine.names import label
 from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.state import GateState, State
-from planrunner.machine.windows import window_of
+from planrunner.machine.windows import Window, window_of, windows
 from planrunner.plan.expressions.quantities import duration_text
 from planrunner.records import Struct
 
@@ -42,6 +42,11 @@ def named(asks: Asks) -> str:
 def who_may(asks: Asks) -> str:
     """``role `release` or ana, except the person who started the run``."""
     return named(asks) + (", except the person who started the run" if asks.not_starter else "")
+
+
+def is_limited(asks: Asks) -> bool:
+    """Whether there is a person who may not decide."""
+    return bool(asks.roles or asks.people or asks.not_starter)
 
 
 def reason_not_allowed(asks: Asks, gate: str, who: str, roles: Collection[str], starter: object) -> str:
@@ -78,7 +83,7 @@ SCOPES: dict[Kind, str] = {"doubt": "run", "trust": "admin", "trigger": "admin"}
 
 class Question(Struct):
     """What people are asked. ``name`` is what commands, addresses and requests call it: the path of its task, the name
-    of a window, ``TASK/budget``; ``task`` is the number of the task that asks, or -1. ``since`` and ``expires`` are in
+    of a window, ``TASK/budget``; ``task`` is the number of the task that asks, or -1. ``since`` is in
     seconds since 1970; ``given`` are the approvals out of ``need``; ``gates`` are those of a window."""
 
     kind: Kind
@@ -145,13 +150,13 @@ def limits_of(asked: Iterable[Question]) -> list[Wanted]:
 
 def together(asked: Sequence[Question], fewest: int = 2) -> list[Question]:
     """The same with the gates of a window as one question, where ``fewest`` of them wait."""
-    windows: dict[str, list[Question]] = {}
+    reviewed: dict[str, list[Question]] = {}
     for question in asked:
         if question.window:
-            windows.setdefault(question.window, []).append(question)
+            reviewed.setdefault(question.window, []).append(question)
     merged: list[Question] = []
     for question in asked:
-        gates = tuple(windows.get(question.window, ()))
+        gates = tuple(reviewed.get(question.window, ()))
         if len(gates) < fewest:
             merged.append(question)
         elif question is gates[0]:
@@ -164,8 +169,8 @@ def together(asked: Sequence[Question], fewest: int = 2) -> list[Question]:
 def find(asked: Sequence[Question], name: str) -> list[Question]:
     """The questions that a name means: one of them, a window, or the limits of a budget, which may also be named by a
     task that waits for it."""
-    windows = (question for question in together(asked, 1) if question.kind == "window")
-    exact = [question for question in (*asked, *windows) if question.name == name]
+    reviewed = (question for question in together(asked, 1) if question.kind == "window")
+    exact = [question for question in (*asked, *reviewed) if question.name == name]
     if exact:
         return [question for question in exact if question.kind == exact[0].kind]
     return [question for question in asked if question.limit is not None and name in question.limit.tasks]
@@ -193,6 +198,12 @@ def _doubt(state: State, number: int) -> Question:
 def _watchdog(state: State, number: int, after: float, since: float) -> Question:
     ask = f"`{label(state, number)}` still runs after {duration_text(after)}: let it continue, or end it?"
     return Question("watchdog", state.specs[number].id, ask, number, since)
+
+
+def window_at(state: State, question: Question) -> Window:
+    """The review window that a question is about."""
+    (window,) = windows(state, [gate.task for gate in question.gates]).values()
+    return window
 
 
 def gate_at(state: State, number: int) -> GateState:

@@ -1,5 +1,5 @@
 """The check of a recorded run: which entries come from outside, which must follow from them, and how two events
-differ. Pure; ``engine/replaying.py`` walks the entries."""
+differ. Pure; ``engine/replay.py`` walks the entries."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _redefine_inside(state: State, number: int) -> None:
             if frame.linked is not None:
                 frame.linked = task.sub
             for at, name, written in zip(_numbers(frame), names, each):
-                state.specs[at] = written._replace(id=name, labels=_labels(state, state.specs[at], written))
+                state.specs[at] = written._replace(id=name, labels=_labels(state.specs[at], written))
                 if at in state.containers:
                     if state.specs[at].fanout is not None:
                         state.specs[at], state.containers[at] = divided(state.specs[at])
@@ -210,7 +210,7 @@ def _redefine_inside(state: State, number: int) -> None:
         frame = frame.earlier
 
 
-def _labels(state: State, then: Task, now: Task) -> tuple[str, ...]:
+def _labels(then: Task, now: Task) -> tuple[str, ...]:
     """The labels of a task that a container holds, by its new definition, with those of the limits of linked plans that
     it had (``containers``)."""
     limits = [

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from planrunner import records
 from planrunner.machine.events import PolicyChanged
 from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import Governed, State
@@ -18,6 +17,7 @@ from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.rights import Decision, Level, narrows
 from planrunner.plan.tasks import every, every_secret, tools_of
 from planrunner.plan.templates import render
+from planrunner.records import fields
 
 Json = Any
 
@@ -46,7 +46,7 @@ def tightest(budgets: Iterable[Budgets]) -> Budgets:
     """Limits of which none is above any of those given; what is said first of a warning and of what follows counts."""
     limits = Budgets()
     for each in budgets:
-        known = [(name, getattr(limits, name), getattr(each, name)) for name in records.fields(Budgets)]
+        known = [(name, getattr(limits, name), getattr(each, name)) for name in fields(Budgets)]
         limits = Budgets(**{name: _tighter(name, one, other) for name, one, other in known})
     return limits
 
@@ -167,9 +167,9 @@ def _by_name(plan: Plan) -> dict[str, Task]:
 
 
 def _of_plan(changes: Iterable[Difference]) -> Iterator[str]:
-    for what, change, fields in changes:
+    for what, change, changed in changes:
         if what == "plan":
-            yield from (f"it changes `{name}` of the plan" for name, _, _ in fields if name not in _PROSE)
+            yield from (f"it changes `{name}` of the plan" for name, _, _ in changed if name not in _PROSE)
         elif what.startswith("edge ") and (change == "removed" or " on " in what):
             yield f"{what} is {change}"
         elif not what.startswith(("task ", "edge ", "output ")):
@@ -185,11 +185,11 @@ def _of_done(state: State, touched: Iterable[str]) -> Iterator[str]:
 
 
 def _of_tasks(changes: Iterable[Difference], then: Mapping[str, Task]) -> Iterator[str]:
-    for what, change, fields in changes:
+    for what, change, changed in changes:
         name = what.removeprefix("task ")
         if not what.startswith("task "):
             continue
-        yield from (f"it changes `{field}` of `{name}`" for field, _, _ in fields if field in guards())
+        yield from (f"it changes `{field}` of `{name}`" for field, _, _ in changed if field in guards())
         old = then.get(name)
         if change == "removed":
             guard = old is not None and (old.gate is not None or old.finally_ or old.concluding)

@@ -217,7 +217,7 @@ def _settle_doubt(state: State, compensation_log: CompensationLog, number: int, 
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
 
-def saved_first(state: State, commands: Sequence[Command], now: float) -> list[Command]:
+def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
     """The commands, with what has to be saved in place of each start that comes after it."""
     ordered: list[Command] = []
     for command in commands:

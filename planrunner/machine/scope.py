@@ -336,7 +336,7 @@ def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dic
         "reason": task_state.detail,
         "failure": task_state.failure,
     }
-    record.update(result_of(state, task_state))
+    record.update(result_of(task_state))
     if task_state.outcome is not None:
         record.update(attempt_record(task_state))
         if task_state.failure:
@@ -392,7 +392,7 @@ def attempt_record(task_state: TaskState) -> dict[str, Json]:
     }
 
 
-def result_of(state: State, task_state: TaskState) -> dict[str, bool]:
+def result_of(task_state: TaskState) -> dict[str, bool]:
     """A task's result as flags. ``ok`` is one that completed, that another one stands in for, or that was not selected
     for this run; not one whose failure is allowed."""
     outcome = task_state.dependency_outcome
@@ -639,7 +639,7 @@ class ResultScope:
     def result(self, number: int) -> Json:
         """The flags and the status of a task."""
         task_state = self._state.tasks[number]
-        return self._unknown(number) or {**result_of(self._state, task_state), "status": status_of(task_state)}
+        return self._unknown(number) or {**result_of(task_state), "status": status_of(task_state)}
 
     def record(self, name: str) -> Json:
         """What ``tasks.name`` stands for; raises MissingName."""

@@ -160,7 +160,7 @@ class UndoStep(Mutable):
 class CompensationLog(Mutable):
     """Everything a run owes, and its rollbacks.
 
-    ``of`` gives the positions in ``owed`` that belong to a task, ``inside`` those of what started inside a task that
+    ``of`` gives the positions in ``steps`` that belong to a task, ``inside`` those of what started inside a task that
     links a plan which is rolled back. ``main`` is the rollback of the whole run that goes on or was the last one;
     ``frames`` are those of linked plans that go on, by the task that links the plan; ``rollbacks`` are all there were,
     and ``under`` tells which of them was the last to take on a position. ``counts`` are attempts to undo a task so far,
@@ -289,7 +289,7 @@ class TaskState(Mutable):
     """It was open around a task that was sent back: it goes on though its level fails, whatever fails there."""
     overlooks: frozenset[tuple[str, int]] = field(default_factory=frozenset)
     """Tasks of its level, each with its visit, that had failed or ended the plan when it was reset: that does not
-        keep it from beginning."""
+    keep it from beginning."""
     kept: Kept | None = None
     """What the task came to before it was reset; it stands if the next call is the same."""
     rework: dict[str, Json] | None = None
@@ -415,7 +415,7 @@ class State(Mutable):
     proposal: str = ""
     """The task that proposes the next revision of the plan; empty where none does."""
     sessions: dict[tuple[int, str], str] = {}
-    """Conversations of agents, as ``sessions.py`` has them."""
+    """Conversations of agents, as ``agents.py`` has them."""
     evidence: dict[int, Pieces] | None = None
     """What the results of tasks say of hypotheses, by number; None while nothing was said."""
     restarts: dict[int, None] = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.machine.events import TaskStatus
 from planrunner.machine.graph import Frame
-from planrunner.machine.names import is_within
+from planrunner.machine.names import owners
 from planrunner.machine.policies import has_next
 from planrunner.machine.state import DependencyOutcome, State, TaskState
 from planrunner.machine.stops import main_part_done, was_called_off
@@ -106,7 +106,7 @@ _OUTCOMES: dict[str, DependencyOutcome] = {
 }
 
 _OMITTED: dict[str, DependencyOutcome] = {"cut_off": "cut_off", "cancelled": "cancelled"}
-"""What an omitted task stands as by the reason that it was omitted for; see ``omission``."""
+"""What an omitted task stands as by the reason that it was omitted for; see ``joins.omit``."""
 
 
 def follow_status(state: State, number: int, status: TaskStatus) -> None:
@@ -241,5 +241,5 @@ def forget(state: State, number: int, inside: bool = True) -> None:
         return
     state.evidence.pop(number, None)
     if inside and number in state.containers:
-        for other in [other for other in state.evidence if is_within(state, other, number)]:
+        for other in [other for other in state.evidence if number in owners(state, other)]:
             del state.evidence[other]

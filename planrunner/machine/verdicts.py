@@ -114,10 +114,8 @@ def _unmet(criterion: Criterion, scope: Scope) -> tuple[str, bool]:
 
 
 def why_again(state: State, number: int, attempt: int) -> str:
-    """Why an attempt is followed by another one: its message, or the criterion that failed."""
-    task_state = state.tasks[number]
-    said = task_state.outcome.message if task_state.outcome is not None else ""
-    return said or (judge_failed(task_state.gate, attempt) or judge(state, number)).detail
+    """The criterion for which an attempt without a message is followed by another one."""
+    return (judge_failed(state.tasks[number].gate, attempt) or judge(state, number)).detail
 
 
 _REASONS = ("when", "join", "edge", "settings")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,7 +46,7 @@ class _Compiled(msgspec.Struct, frozen=True, array_like=True):
 
 
 def dump(plan: Plan) -> str:
-    """The plan as text, complete: ``load(dump(plan)) == plan``. Raises ValueError for a number that JSON has not."""
+    """The plan as text, complete: ``load(dump(plan)) == plan``. Its numbers are finite: the parser refuses others."""
     try:
         packed = _ENCODER.encode(plan).decode()
     except UnicodeEncodeError:  # a text with halves of characters, which JSON can write and UTF-8 cannot
@@ -79,7 +80,7 @@ def load(text: str) -> Plan:
         if not text.startswith(f"[{LAYOUT},"):
             raise ValueError(f"the compiled plan has another layout than {LAYOUT}, which this version reads")
         try:
-            compiled = _DECODER.decode(text)
+            compiled = _decoder().decode(text)
         except msgspec.DecodeError as error:
             if isinstance(error, msgspec.ValidationError):
                 raise
@@ -102,4 +103,9 @@ def _tuple(value: Any) -> Any:
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(_Compiled, dec_hook=_made)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[_Compiled]:
+    """Made for the first plan that is read: it looks at every record of the model."""
+    return msgspec.json.Decoder(_Compiled, dec_hook=_made)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.failures import Failure
 from planrunner.files.match import files
-from planrunner.files.walk import Patterns
+from planrunner.later import Later
 from planrunner.plan.expressions.quantities import parse_count
 from planrunner.plan.nearest import meant, nearest
 from planrunner.records import Struct
+
+if TYPE_CHECKING:
+    from planrunner.files.walk import Patterns
+else:
+    Patterns = Later("planrunner.files.walk:Patterns")
 
 Json = Any
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
-from importlib import import_module
 from itertools import compress
 from operator import is_not
 from typing import Any, NamedTuple
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, stable_json
+from planrunner.later import load
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.tasks import inside
 from planrunner.plan.templates import references
@@ -90,8 +90,7 @@ _IN_THE_GRAPH = frozenset({"finally_", "renewed", "computed"})
 @cache
 def _left_out(kind: type, *changes: str) -> frozenset[str]:
     """The fields of a task or a plan that keys of these kinds of change say (``keys.Change``), and places."""
-    table = import_module("planrunner.plan.keys")  # by name: no run but a changed one needs it
-    rows = table.TASK.keys if kind is Task else table.PLAN.keys
+    rows = load(f"planrunner.plan.keys:{'TASK' if kind is Task else 'PLAN'}").keys  # by name: few runs need it
     names = [name for row in rows if row.change in changes for name in row.fields]
     return frozenset(names) | _NO_KEYS & {*fields(kind)}
 
@@ -99,31 +98,31 @@ def _left_out(kind: type, *changes: str) -> frozenset[str]:
 @cache
 def guards() -> frozenset[str]:
     """The fields of a task, as ``differences`` names them, that hold it back or decide whether it went well."""
-    rows = import_module("planrunner.plan.keys").TASK.keys
+    rows = load("planrunner.plan.keys:TASK").keys
     return frozenset(["finally", "concluding", *(row.fields[0] for row in rows if row.guards)])
 
 
 def plain_task(task: Task, *changes: str) -> Task:
     """A task, and whatever it holds, with some fields as if they were not written: prose, and further ``changes``."""
     bare = Task(task.id)
-    fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Task, "prose", *changes)}
+    bare_fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Task, "prose", *changes)}
     if task.subplan:
-        fields["subplan"] = tuple(plain_task(each, *changes) for each in task.subplan)
+        bare_fields["subplan"] = tuple(plain_task(each, *changes) for each in task.subplan)
     if task.loop is not None:
-        fields["loop"] = task.loop._replace(tasks=tuple(plain_task(each, *changes) for each in task.loop.tasks))
+        bare_fields["loop"] = task.loop._replace(tasks=tuple(plain_task(each, *changes) for each in task.loop.tasks))
     if task.sub is not None:
-        fields["sub"] = _plain_plan(task.sub, *changes)
+        bare_fields["sub"] = _plain_plan(task.sub, *changes)
     if changes:
-        fields |= {name: getattr(bare, name) for name in _IN_THE_GRAPH}
+        bare_fields |= {name: getattr(bare, name) for name in _IN_THE_GRAPH}
         if task.fanout is not None:
-            fields["fanout"] = task.fanout._replace(max_parallel=None, tolerate=None)
-    return task._replace(**fields)
+            bare_fields["fanout"] = task.fanout._replace(max_parallel=None, tolerate=None)
+    return task._replace(**bare_fields)
 
 
 def _plain_plan(plan: Plan, *changes: str) -> Plan:
     bare = Plan(plan.id)
-    fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Plan, "prose", *changes)}
-    return plan._replace(**fields, tasks=tuple(plain_task(each, *changes) for each in plan.tasks))
+    bare_fields: dict[str, Any] = {name: getattr(bare, name) for name in _left_out(Plan, "prose", *changes)}
+    return plan._replace(**bare_fields, tasks=tuple(plain_task(each, *changes) for each in plan.tasks))
 
 
 def gives_the_same(one: Task, other: Task) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from planrunner.records import Struct
+from planrunner.records import Struct, fields
 
 Part = Literal[
     "", "action", "budgets", "digits", "edges", "hypotheses", "loop", "rollback", "services", "subplans", "task",
@@ -74,7 +74,7 @@ class Key(Struct):
         return (self.field or ("notes" if self.read == "note" else self.name)).split()
 
 
-_COLUMNS = frozenset(Key.__struct_fields__)
+_COLUMNS = frozenset(fields(Key))
 
 
 def key(name: str, kind: str, says: str = "", **more: Any) -> Key:

@@ -1,6 +1,6 @@
 """The plan as the machine sees it: frozen, names resolved, every string that is a template still as written.
 
-Durations are seconds, sizes bytes, money US dollars. Spans are left out of the digest (``plan/digest.py``).
+Durations are seconds, sizes bytes, money US dollars. Spans are left out of the digest (``plan/identity.py``).
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def unknown_section(file: str, whose: str, key: Scalar, owner: Mapping, known: t
 
 
 def document_check(address: str, name: str, node: Node) -> list[Diagnostic]:
-    """Every fault of a document against a published schema or a part of it (``run.schema.json#/definitions/run``);
-    ``name`` is what messages call the document."""
+    """Every fault of a document against a published schema, or a part of it such as
+    ``project.schema.json#/properties/people``; ``name`` is what messages call the document."""
     unsound = None
     if _is_large(node) and (validator := _quick(address)) is not None:
         try:

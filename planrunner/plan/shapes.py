@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.plan.keys import SHARE, TEMPLATE, key, one, steps
+from planrunner.plan.keys import SHARE, TEMPLATE, Key, key, one, steps
 
 _NUMBER = r"[0-9]{1,18}(\.[0-9]{1,18})?"
 DURATION = rf"^ *(?=[0-9])({_NUMBER}d)?({_NUMBER}h)?({_NUMBER}m(?!s))?({_NUMBER}s)?({_NUMBER}ms)? *$"
@@ -36,6 +36,22 @@ _NEXT = (
     key("recovers", "boolean", "For failures: if the target completes, it stands in for this task.", default=False),
 )
 
+_PLAIN_NAME = {
+    "pattern": NO_CONTROL,
+    "expected": "a name of an artifact has no control characters: no line breaks, no tabs, no marks of direction",
+}
+_SIZE = {"pattern": SIZE, "expected": "a size is a number with a unit, such as `500MB` or `2GiB`"}
+_SCOPE = {
+    "allow": "What is allowed; everything else is refused then.",
+    "ask": "What a person is asked for each time.",
+    "deny": "What is refused, whatever else says.",
+}
+
+
+def _scope(entries: str) -> tuple[Key, ...]:
+    return tuple(key(name, entries, says) for name, says in _SCOPE.items())
+
+
 _ROWS = (
     key("id", "string", pattern="^[A-Za-z_][A-Za-z0-9_-]*$",
         expected="a name is letters, digits, `-` and `_`, and starts with a letter"),
@@ -46,14 +62,12 @@ _ROWS = (
         expected="a duration is a number with a unit, such as `500ms`, `10s`, `5m`, `2h`, `1d` or `1h30m`",
         examples=["30s", "5m", "1h30m"]),
     key("computed_duration", "string number",
-        pattern=r"^ *(?=[0-9])([0-9]{1,18}(\.[0-9]{1,18})?d)?([0-9]{1,18}(\.[0-9]{1,18})?h)?([0-9]{1,18}(\.[0-"
-                r"9]{1,18})?m(?!s))?([0-9]{1,18}(\.[0-9]{1,18})?s)?([0-9]{1,18}(\.[0-9]{1,18})?ms)? "
-                r"*$|^\s*\{\{[^{}]*\}\}\s*$", minimum=0,
+        pattern=f"{DURATION}|{TEMPLATE}", minimum=0,
         expected="a duration is a number with a unit, such as `500ms`, `10s`, `5m`, `2h`, `1d` or `1h30m`, or a "
                  "template that gives one", examples=["30s", "5m", "1h30m", "{{ params.limit }}"]),
-    key("money", "string number", pattern=r"^ *\$([0-9]{1,18}(\.[0-9]{1,18})?)[kM]? *$", minimum=0,
+    key("money", "string number", pattern=rf"^ *\$({_NUMBER})[kM]? *$", minimum=0,
         expected="money is written like `$2` or `$0.50`", examples=["$2", "$0.50"]),
-    key("count", "string integer", pattern=r"^ *[0-9]{1,18}(\.[0-9]{1,18})?[kM]? *$", minimum=0,
+    key("count", "string integer", pattern=rf"^ *{_NUMBER}[kM]? *$", minimum=0,
         expected="a count is a whole number such as `500`, `200k` or `2M`", examples=[500, "200k"]),
     key("expression", "string boolean", examples=['params.env == "prod"', "tasks.test.outputs.failures > 0"]),
     key("texts", "string array", items="string"),
@@ -112,12 +126,10 @@ _ROWS = (
         key("description", "string", "What the value says."),)),
     key("outputs", "object array", values="output", items="output",
         examples=[{"count": "int"}, {"report": {"path": "build/report.json"}}, ["intake.md"]]),
-    key("artifact", "object string", pattern=NO_CONTROL,
-        expected="a name of an artifact has no control characters: no line breaks, no tabs, no marks of direction",
+    key("artifact", "object string", **_PLAIN_NAME,
         keys=(
         key("name", "string", "The name under which the file is kept; each file of a pattern is kept as `name/` and "
-            "its relative path.", pattern=NO_CONTROL,
-            expected="a name of an artifact has no control characters: no line breaks, no tabs, no marks of direction"),
+            "its relative path.", **_PLAIN_NAME),
         key("path", "string", "The file, relative to the working directory. A pattern such as `out/*.csv` keeps "
             "every matching file.", examples=["build/junit.xml"]),
         key("type", "string", "What the file is, such as `junit`, `report` or `list[url]`."),
@@ -246,20 +258,15 @@ _ROWS = (
         examples=[{"python": ["3.11", "3.12"], "os": ["linux"]}], keys=(
         key("include", "array", "Combinations to add.", items="object"),
         key("exclude", "array", "Combinations to leave out.", items="object"),)),
-    key("host_scopes", "object array string host", title="scope of hosts", items="string host", keys=(
-        key("allow", "host_entries", "What is allowed; everything else is refused then."),
-        key("ask", "host_entries", "What a person is asked for each time."),
-        key("deny", "host_entries", "What is refused, whatever else says."),)),
+    key("host_scopes", "object array string host", title="scope of hosts", items="string host",
+        keys=_scope("host_entries")),
     key("host_entries", "string array host", items="string host"),
     key("host", "",
         pattern=r"^(\*|(\*\.)?[^\s/:\[\]*@?#{}]+(:[0-9]{1,5})?|[0-9.]+/(3[0-2]|[12]?[0-9])(:[0-9]{1,5})?|[0-9A-Fa-"
                 r"f.]*:[0-9A-Fa-f:.]*(/[0-9]{1,3})?|\[[0-9A-Fa-f:.]+(/[0-9]{1,3})?\](:[0-9]{1,5})?)$",
         expected="an entry is a host such as `example.org` or `*.example.org`, an address, or a network such as "
                  "`10.0.0.0/8`, with or without a `:port`: no `https://` before it, no path after it"),
-    key("scopes", "object array string", title="scope", items="string", keys=(
-        key("allow", "scope_entries", "What is allowed; everything else is refused then."),
-        key("ask", "scope_entries", "What a person is asked for each time."),
-        key("deny", "scope_entries", "What is refused, whatever else says."),)),
+    key("scopes", "object array string", title="scope", items="string", keys=_scope("scope_entries")),
     key("policy", "object", keys=(
         key("capabilities", "capability_scopes", "Capabilities that are allowed, asked for or denied."),
         key("files", "object", "Files that may be read, written, or not touched at all.", title="file scope", keys=(
@@ -280,13 +287,11 @@ _ROWS = (
             "true or false, or limits.", title="sandbox", pattern="^(none|landlock|bubblewrap|docker)$",
             expected="a sandbox is `none`, `landlock`, `bubblewrap` or `docker`", keys=(
             key("cpu", "string number", "Processor seconds of all processes together."),
-            key("memory", "string number", "The most memory of all processes together.", pattern=SIZE,
-                expected="a size is a number with a unit, such as `500MB` or `2GiB`", examples=["512MB"]),
+            key("memory", "string number", "The most memory of all processes together.", **_SIZE, examples=["512MB"]),
             key("time", "duration", "The most time."),
             key("network", "boolean", "Whether the network is open."),
             key("processes", "integer", "The most processes at once.", minimum=1),
-            key("output", "string number", "The most output.", pattern=SIZE,
-                expected="a size is a number with a unit, such as `500MB` or `2GiB`", examples=["100MB"]),
+            key("output", "string number", "The most output.", **_SIZE, examples=["100MB"]),
             key("files", "integer", "The most files that one process holds open.", minimum=16),
             key("profile", "string", "What shuts commands in.", enum="none landlock bubblewrap docker"),
             key("image", "string", "The image of the profile docker; it has to be there."),)),
@@ -365,10 +370,6 @@ _ROWS = (
     key("inputs_of_sleep", "object", open=True, title="input of `sleep`", keys=(
         key("duration", "string number", "How long to sleep, such as `2s`."),)),
     key("service", "object", required="run ready", keys=(
-        key("ready", "string", "What tells that the service is ready: an address of this machine that answers, or a "
-            "text in its output.", pattern=r"^((tcp|http)://(127\.0\.0\.1|localhost|\[::1\])[:/]|log: *\S)",
-            expected="`ready` is tcp://127.0.0.1:PORT, an http address of 127.0.0.1, or `log: TEXT` of its output",
-            examples=["tcp://127.0.0.1:5432", "http://127.0.0.1:8080/health", "log: ready to accept connections"]),
         key("timeout", "duration", "The most time until the service is ready."),)),
     key("subplan_of_plan", "object string", title="subplan", required="tasks", keys=(
         key("title", "string", "One line for people."),
@@ -385,10 +386,8 @@ _ROWS = (
         key("on_failure", "plan.on_failure"),
         key("rollback", "plan.rollback"),)),
     key("scope_entries", "string array", items="string"),
-    key("capability_scopes", "object array string", title="capability scope", items="capability_entry", keys=(
-        key("allow", "capability_entries", "What is allowed; everything else is refused then."),
-        key("ask", "capability_entries", "What a person is asked for each time."),
-        key("deny", "capability_entries", "What is refused, whatever else says."),)),
+    key("capability_scopes", "object array string", title="capability scope", items="capability_entry",
+        keys=_scope("capability_entries")),
     key("capability_entries", "string array", items="capability_entry"),
     key("capability_entry", "string object", "A pattern such as `git.*`, or a capability with patterns for what it "
         "is called with.", title="capability entry",
@@ -408,6 +407,10 @@ _ROWS = (
 # fmt: on
 
 SHAPES = {row.name: row for row in _ROWS}
+
+WITH_INPUTS = ("shell", "files.read", "files.write", "noop", "fail", "sleep")
+"""The capabilities whose inputs the schema of plans knows (``inputs_of_…``): they are checked and completed without a
+registry, all their values under `with` but text."""
 
 
 def keys_of(shape: str) -> frozenset[str]:

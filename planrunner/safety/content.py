@@ -72,14 +72,15 @@ SECTIONS = (
     *("triggers", "telemetry", "notify"),
     *("include", "profile", "env_file", "mcp"),
 )
-"""What the file may hold."""
+"""What the file of a project may hold."""
 
 USER_SECTIONS = ("policy", "network", "models", "memory", "provider_credentials")
-"""What may stand there: what belongs to a person or a machine, not to one project."""
+"""What the user's own file may hold: what belongs to a person or a machine, not to one project."""
 
 
 def user_file() -> str:
-    """Its path, ``~/.config/planrunner/config.yaml`` where the variable is not set; empty without a home."""
+    """The path of the user's file, ``~/.config/planrunner/config.yaml`` where the variable is not set; empty without
+    a home."""
     root = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(root):  # the rule of these folders: a relative one is not heeded
         home = os.path.expanduser("~")
@@ -88,7 +89,8 @@ def user_file() -> str:
 
 
 def user_content() -> bytes | None:
-    """Its content; None without a file. Raises UsageError where it cannot be read, or is writable by everyone."""
+    """The content of the user's file; None without one. Raises UsageError where it cannot be read, or is writable by
+    everyone."""
     path = user_file()
     if not path or not os.path.lexists(path):
         return None

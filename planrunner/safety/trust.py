@@ -17,21 +17,14 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 from planrunner.fileio import read_regular, replace_file
-from planrunner.later import Later
 from planrunner.records import Struct, astuple, fields
-from planrunner.safety.project import FILE, read_data
+from planrunner.safety.project import FILE, read_data, settings_files
 from planrunner.source import MAX_TEXT
-
-if TYPE_CHECKING:
-    from planrunner.safety.project import settings_files
-else:
-    settings_files = Later("planrunner.safety.project:settings_files")
-
 
 Json = Any
 TrustState = Literal["trusted", "changed", "untrusted"]

@@ -384,7 +384,7 @@ def _words(lexeme: Lexeme, expected: frozenset[str], text: str) -> tuple[str, st
         return "this line is indented deeper than the line above, which is complete", "indent it as its neighbours"
     if kind == "PLAN":
         return "the `plan` line stands once, at the top", "take this line away, or make it a task"
-    if kind == "$END":
+    if kind == END:
         return "the text ends too early", ""
     if "WORD" in expected and "TITLE" not in expected:
         return "the id of a task is expected here", "write `on failure -> task-id`"

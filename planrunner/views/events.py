@@ -198,7 +198,7 @@ def _retry_line(told: Telling) -> str:
 def _settled(told: Telling) -> str:
     event = told.event
     if event.status == "completed":
-        how = {"reused": "kept its earlier result", "fresh": "was done already"}.get(event.reason, "succeeded")
+        how = {"reused": "kept its earlier result", "fresh": "was done already"}.get(event.reason, "completed")
         return f"{told.name} {how}"
     return f"{told.name} {status_verb(event.status)}{_then(event.detail or event.reason.replace('_', ' '))}"
 
@@ -273,8 +273,14 @@ def _checkpoint_line(told: Telling) -> str:
 
 def _stop(told: Telling) -> str:
     event = told.event
-    words = {"pause": "asked to pause", "cancel": "asked to cancel", "rollback": "asked to roll back"}
-    what = words.get(event.reason, f"is stopped ({event.reason})")
+    words = {
+        "": "took the pause back",
+        "pause": "asked to pause",
+        "cancelled": "asked to cancel",
+        "killed": "asked to kill what runs",
+        "revision": "proposes another plan",
+    }
+    what = (words.get(event.reason) if event.by else None) or f"is stopped ({event.reason})"
     return f"{event.by or 'the run'} {what}{_then(event.comment)}"
 
 

@@ -11,7 +11,17 @@ from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted
 from planrunner.machine.answers import answered
 from planrunner.machine.names import label
-from planrunner.machine.questions import Asks, Question, gate_at, questions, tally, together, who_may
+from planrunner.machine.questions import (
+    Asks,
+    Question,
+    gate_at,
+    is_limited,
+    questions,
+    tally,
+    together,
+    who_may,
+    window_at,
+)
 from planrunner.machine.state import GateState, State
 from planrunner.machine.windows import shown, window_of, windows
 from planrunner.plan.expressions.quantities import duration_text, format_duration, format_money
@@ -260,7 +270,7 @@ _ORDER = ("doubt", "gate", "window", "watchdog", "budget")
 
 def _window_lines(terminal: Terminal, state: State, question: Question, now: float, whole: bool) -> list[str]:
     """A review window: its gates one below the other, each with how it is rejected, and how all are approved."""
-    (window,) = windows(state, [gate.task for gate in question.gates]).values()
+    window = window_at(state, question)
     coming = f", {plural(len(window.coming), 'more')} to come: {', '.join(window.coming[:8])}" if window.coming else ""
     head = f"window {terminal.paint(window.name, 'bold')}: {plural(len(window.waiting), 'gate')}{coming}"
     lines = [f"{terminal.sign('blocked')} {head}"]
@@ -347,7 +357,7 @@ def _gate_commands(program: str, state: State, number: int, now: float) -> list[
 
 def _who(asks: Asks) -> str:
     """The options by which a voter claims to be one of those who may decide."""
-    if not (asks.roles or asks.people or asks.not_starter):
+    if not is_limited(asks):
         return ""
     name = _quoted(asks.people[0]) if len(asks.people) == 1 and not asks.roles else "NAME"
     role = _quoted(asks.roles[0]) if len(asks.roles) == 1 else "ROLE"
@@ -379,10 +389,9 @@ def next_commands(terminal: Terminal, state: State) -> list[str]:
         return [f"  {question.ask}", *(f"  {command}" for command in calls)]
     gate, number = gate_at(state, question.task), question.task
     ask = cut(harmless(state.tasks[number].detail), terminal.edge() - 10, terminal.unicode)
-    limited = gate.roles or gate.people or gate.not_starter
     return [
         f"  {label(state, number)} asks: {ask}",
         *(f"  {line}" for line in about_lines(state, number)),
-        *([f"  {harmless(needs_text(gate))}"] if limited else []),
+        *([f"  {harmless(needs_text(gate))}"] if is_limited(gate) else []),
         *(f"  {command}" for command in calls),
     ]

@@ -253,7 +253,7 @@ _QUANTITIES = ("time", "cost", "tokens", "calls", "attempts", "iterations", "dep
 
 
 def call_lines(terminal: Terminal, calls: Iterable[Any]) -> Iterator[str]:
-    """The lines of calls as ``app/calls.py`` gives them."""
+    """The lines of calls as ``app/history/calls.py`` gives them."""
     for each in calls:
         what = "judge of visit" if each.judge else "attempt"
         yield terminal.paint(f"{what} {each.attempt}", "bold")

@@ -57,8 +57,9 @@ def test_a_file_of_another_layout_or_program_is_refused_and_left_as_it_is(
     with closing(sqlite3.connect(tmp_path / "words.db")) as connection:
         connection.execute("PRAGMA user_version = 0")
         connection.execute(f"PRAGMA {pragma}")
-    with pytest.raises(StorageFailed, match=told):
-        Words(str(tmp_path))
+    for readonly in (True, False):
+        with pytest.raises(StorageFailed, match=told):
+            Words(str(tmp_path), readonly)
     with closing(sqlite3.connect(tmp_path / "words.db")) as connection:
         name, _, value = pragma.partition(" = ")
         assert connection.execute(f"PRAGMA {name}").fetchone() == (int(value),)

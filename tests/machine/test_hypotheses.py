@@ -151,6 +151,19 @@ def test_rework_replaces_the_evidence_of_what_it_repeats() -> None:
     assert replay(run.plan, RUN_ID, run.entries).difference is None
 
 
+def test_rework_replaces_the_evidence_of_every_round() -> None:
+    said = {"hypothesis": "race", "supports": "exit_code != 0", "refutes": "exit_code == 0", "weight": 2}
+    loop = {"id": "polish", "loop": {"max": 3, "until": "loop.round == 3", "tasks": [measure("probe", said)]}}
+    gate = {"id": "sign", "gate": "approval", "ask": "?", "needs": ["polish"]}
+    rounds = {f"polish#{number}/probe": [BAD] for number in (1, 2, 3)}
+    run = GateRun(plan(loop, gate | {"on_reject": {"rework": "polish", "max": 1}}), rounds)
+    assert known(run.state)["race"].odds == (16, 3)  # 2/3 × 8
+    run.vote("sign", "reject", reason="again")
+    run.resume()
+    assert known(run.state)["race"].odds == (1, 12)  # 2/3 ÷ 8
+    assert replay(run.plan, RUN_ID, run.entries).difference is None
+
+
 def test_a_rollback_takes_the_evidence_of_what_it_undoes() -> None:
     undone = measure(rollback={"run": "undo"}, expect=["exit_code >= 0"])
     tasks = (undone, {"id": "fails", "needs": ["measure"]})

@@ -173,6 +173,18 @@ def test_they_stay_as_written_in_every_notation() -> None:
         ]
 
 
+@pytest.mark.parametrize("where", ["steps", "subplan", "loop"])
+def test_a_step_may_say_that_it_cannot_be_undone(where: str) -> None:
+    steps = [{"run": "curl -X POST https://example.org", "irreversible": True}]
+    inside = {"steps": steps, "subplan": [{"id": "a", "subplan": steps}]}
+    inside["loop"] = [{"id": "a", "loop": {"max": 1, "steps": steps}}]
+    done = loaded(inside[where])
+    assert done.plan is not None, done.findings
+    (task,) = done.plan.tasks
+    (step,) = (task,) if where == "steps" else task.subplan if where == "subplan" else task.loop.tasks  # type: ignore[union-attr]
+    assert step.irreversible
+
+
 def test_a_list_of_steps_runs_in_its_order_and_ends_at_a_failure(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "plan: p\ndefaults: {timeout: 1m}\nsteps: [echo a > log, {if: 1 == 2, run: x}, echo b >> log, exit 3, echo c >> log]\n"

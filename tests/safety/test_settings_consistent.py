@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from planrunner.plan.validation import read_schema
+from planrunner.safety import consistency
+from planrunner.safety.content import SECTIONS
 from planrunner.safety.project import check_files
 
 SOUND = """\
@@ -220,3 +223,8 @@ def test_the_model_of_a_reflection_is_one_of_the_project(found) -> None:
     models = "models: {slow: {provider: ollama, model: x}}\n"
     (finding,) = found(f"reflect: {{model: slwo}}\n{models}")
     assert finding[:2] == ("PLAN841", "slwo")
+
+
+def test_the_sections_are_those_of_the_published_schema() -> None:
+    assert {*SECTIONS} == {*read_schema("project.schema.json")["properties"]}
+    assert {*consistency.SECTIONS} < {*SECTIONS}

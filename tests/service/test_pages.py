@@ -248,6 +248,13 @@ def begun(served: Served, name: str, text: str) -> str:
     return run
 
 
+def test_a_run_that_was_rolled_back_is_told_by_what_became_of_its_tasks(served: Served) -> None:
+    begun(served, "undone", "  - {id: one, run: 'true', rollback: {run: 'true'}}\n  - {id: two, run: 'true'}\n")
+    assert commands.run("rollback", "undone", folder=served.folder, env=served.environment).code == 0
+    told = page(served, "runs?q=plan:undone")
+    assert "1 completed, 1 rolled back" in words(told) and "rolled_back" not in words(told)
+
+
 def test_a_retry_leads_on_from_what_passes_by_itself(served: Served) -> None:
     task = "  - {id: busy, retry: {attempts: 2, delay: 0s, on: [%s]}, run: 'echo no >&2; exit %s'}\n"
     task += "  - {id: after, needs: [busy], run: 'true'}\n"

@@ -253,3 +253,13 @@ def test_a_large_plan_comes_at_once_and_is_checked_beside_its_page(served: Serve
         assert "large.yaml" in served.get("/shop/plans").text
     finally:
         (served.folder / "plans" / "large.yaml").unlink()
+
+
+def test_a_file_that_is_too_large_for_a_plan_is_checked_once(served: Served) -> None:
+    path = served.folder / "plans" / "huge.yaml"
+    path.write_text("plan: huge\ntasks: []\n" + "# nothing\n" * 850_000, encoding="utf-8")
+    try:
+        awaited(lambda: "being checked" not in served.get("/shop/plans").text)
+        assert "huge.yaml" in served.get("/shop/plans").text
+    finally:
+        path.unlink()

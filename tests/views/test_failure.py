@@ -12,6 +12,7 @@ from planrunner.machine.events import (
     RunEnded,
     RunParked,
     RunResumed,
+    StopRequested,
     TaskSettled,
 )
 from planrunner.plan.model import Action, Budgets, Edge, Task
@@ -246,3 +247,19 @@ def test_of_many_outputs_of_a_failure_the_first_are_shown_and_the_rest_counted(s
     assert "           n7=7" in block
     assert "           (22 more)" in block
     assert not any("n8=" in line for line in block)
+
+
+@pytest.mark.parametrize(
+    ("event", "told_as"),
+    [
+        (StopRequested("pause", "ana", "lunch"), "ana asked to pause: lunch"),
+        (StopRequested("", "ana"), "ana took the pause back"),
+        (StopRequested("cancelled", "ana", "wrong branch"), "ana asked to cancel: wrong branch"),
+        (StopRequested("killed", "ana"), "ana asked to kill what runs"),
+        (StopRequested("revision", "plan"), "plan proposes another plan"),
+        (StopRequested("killed", comment="interrupted twice"), "the run is stopped (killed): interrupted twice"),
+        (StopRequested("time"), "the run is stopped (time)"),
+    ],
+)
+def test_a_stop_says_who_asked_for_what(story, shell_task, event: StopRequested, told_as: str) -> None:
+    assert sentence(story(shell_task("pay")).state, event, 0.0)[0] == told_as

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from planrunner.journal.ports import Journal
 from planrunner.journal.records import Ended, Head, no_match
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.later import Later
 from planrunner.machine.events import (
     BudgetExtended,
     BudgetRefused,
@@ -34,6 +34,8 @@ from planrunner.views.runs import RunSummary
 if TYPE_CHECKING:
     from planrunner.app.follow.folds import Folds
     from planrunner.app.follow.summary import Summary
+else:
+    Folds = Later("planrunner.app.follow.folds:Folds")  # few lists need it
 
 Json = Any
 
@@ -353,7 +355,7 @@ class Summaries:
 
     def _folded(self) -> Folds:
         if self._folds is None:
-            self._folds = import_module("planrunner.app.follow.folds").Folds(self._read)  # by name: few lists need it
+            self._folds = Folds(self._read)
         return self._folds
 
 

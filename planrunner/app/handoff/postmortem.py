@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from planrunner.app.handoff.factors import factors, of_kind
@@ -96,7 +96,7 @@ def last_completed(run: Recorded, row: RunRow, state: str | None) -> Before | No
     """The last run of the plan that completed before this one began, compared with it; None where there is none among
     the last ``LOOKED_AT`` runs."""
     with closing(open_journal(find_state(None, state), readonly=True)) as journal:
-        for other in islice(reversed(journal.heads()), LOOKED_AT):
+        for other in journal.runs(LOOKED_AT):
             fits = other.plan_id == row.plan_id and other.run != row.run and other.status == "completed"
             if fits and other.created < row.created:
                 return Before(other.run, comparison(recorded(other.run, state), run))

@@ -18,7 +18,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.hypotheses import belief_object, beliefs, ranked
 from planrunner.machine.names import by_its_own, label, owners, stands
-from planrunner.machine.questions import questions, who_may
+from planrunner.machine.questions import is_limited, questions, who_may
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.records import Struct
@@ -87,8 +87,7 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
 
 def _blockers(state: State) -> Iterator[Blocker]:
     for asked in questions(state, time.time()):
-        limited = asked.roles or asked.people or asked.not_starter
-        yield Blocker(asked.name, asked.ask, asked.since, who_may(asked) if limited else "")
+        yield Blocker(asked.name, asked.ask, asked.since, who_may(asked) if is_limited(asked) else "")
 
 
 def _failures(state: State) -> Iterator[tuple[str, str]]:

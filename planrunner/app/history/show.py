@@ -1,4 +1,4 @@
-"""Look at runs: lists page by page, status, output of tasks, journal and explanations."""
+"""Look at runs: status, output of tasks, journal and explanations."""
 
 from __future__ import annotations
 

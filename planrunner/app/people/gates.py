@@ -30,10 +30,10 @@ from planrunner.jsontext import stable_json
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import gate_reopened, sentence
 from planrunner.machine.names import label
-from planrunner.machine.questions import Question, find, gate_at, limits_of, questions, waiting_gates
+from planrunner.machine.questions import Question, find, gate_at, limits_of, questions, waiting_gates, window_at
 from planrunner.machine.requests import Vote, budget_body, has_changed
 from planrunner.machine.state import State
-from planrunner.machine.windows import shown, windows
+from planrunner.machine.windows import shown
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
 from planrunner.records import Struct
@@ -292,7 +292,7 @@ def _cast(run: str, vote: Vote, state: str | None) -> Voted:
 def _approve_window(found: Look, question: Question, vote: Vote, state: str | None) -> list[Voted]:
     """Approve of every gate of a review window, each for what it shows now."""
     run, name, gates = found.row.run, question.name, [gate.name for gate in question.gates]
-    (window,) = windows(found.state, [gate.task for gate in question.gates]).values()
+    window = window_at(found.state, question)
     if vote.verdict == "reject":
         step = NextStep("reject", run, gates[0], "--reason", "TEXT")
         hint = Hint(f"name the gate to reject ({', '.join(gates[:10])}): ", step)

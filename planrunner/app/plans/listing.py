@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from planrunner.app.people.admission import runs_unasked
 from planrunner.app.runs.secrets import obligations_of
+from planrunner.app.runs.setup import are_unchanged
 from planrunner.caller import workspace
 from planrunner.diagnostics import arrange
 from planrunner.fileio import read_regular
@@ -31,7 +32,7 @@ KEPT = 2_000
 WHOLE = 2_000_000
 """Bytes of the plans that stay in memory with all that was read of them."""
 LARGE = 20_000
-"""Bytes of a plan from which on a page does not wait for what lint says."""
+"""Bytes of a plan, or letters of a text, from which on a page does not wait for what lint says."""
 
 
 class PlanFile(Struct):
@@ -118,7 +119,7 @@ def linked_paths() -> set[str]:
     return found
 
 
-def _looked(ground: Ground, file: PlanFile, most: int = MAX_TEXT) -> _Kept | PlanRow | None:
+def _looked(ground: Ground, file: PlanFile, most: int = MAX_TEXT + 1) -> _Kept | PlanRow | None:
     """What is known of a plan, read again where something changed; the row of one that is not known and has more
     than ``most`` bytes; None where it cannot be read."""
     place = os.path.join(ground.root, file.path)
@@ -131,7 +132,7 @@ def _looked(ground: Ground, file: PlanFile, most: int = MAX_TEXT) -> _Kept | Pla
         kept = _kept.get(key)
         if kept is not None:
             _kept.move_to_end(key)
-    if kept is None or not all(_is_unchanged(os.path.dirname(place), *each) for each in kept.files):
+    if kept is None or not are_unchanged(os.path.dirname(place), kept.files):
         if len(data) > most:
             return PlanRow(file.path, file.changed, "", "", 0, 0, 0, 0, 0, checked=False)
         kept = _look(ground, file, data)
@@ -148,7 +149,7 @@ def loaded(ground: Ground, place: str, data: bytes, known: bool = False) -> Load
     key = (place, sha256(data).hexdigest(), *ground.key)
     with _lock:
         _, kept = _loaded.get(key, (0, None))
-    if kept is not None and all(_is_unchanged(os.path.dirname(place), *each) for each in kept.files):
+    if kept is not None and are_unchanged(os.path.dirname(place), kept.files):
         return kept
     if known:
         return None
@@ -161,14 +162,6 @@ def loaded(ground: Ground, place: str, data: bytes, known: bool = False) -> Load
         while len(_loaded) > 1 and sum(size for size, _ in _loaded.values()) > WHOLE:
             _loaded.popitem(last=False)
     return made
-
-
-def _is_unchanged(folder: str, name: str, digest: str) -> bool:
-    """Whether a plan that another one links to is what it was."""
-    try:
-        return sha256(read_regular(os.path.join(folder, name), MAX_TEXT + 1)).hexdigest() == digest
-    except OSError:
-        return False
 
 
 def _look(ground: Ground, file: PlanFile, data: bytes) -> _Kept:

@@ -42,7 +42,7 @@ MOST = 2000
 class Database(LocalDatabase):
     """The queue of a state directory. Raises as ``LocalDatabase``."""
 
-    NAME, MARK, LAYOUT, TABLES = "queue", 0x706C7175, 2, _TABLES
+    NAME, MARK, LAYOUT, TABLES = "queue", 0x706C7175, 3, _TABLES
 
     __slots__ = ()
 

@@ -61,7 +61,7 @@ def start_worker(root: str, state: str) -> int:
 
 
 class WakeSignal:
-    """What a worker waits for. Bells of a state directory ring together."""
+    """What a worker waits for. Those of a state directory ring together."""
 
     __slots__ = ("__weakref__", "_event")
 

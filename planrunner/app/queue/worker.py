@@ -116,11 +116,17 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self) -> None:
-        """Begin, in a thread. Raises StorageFailed for a state directory that cannot be used."""
+    def claim(self) -> bool:
+        """Become the one that acts, unless another worker is; whether it is this one. Raises StorageFailed for a state
+        directory that cannot be used."""
         Store(self._state).close()
         self._lease = worker_lease(self._state)
-        self._lease.take()
+        return self._lease.take()
+
+    def start(self) -> None:
+        """Begin, in a thread. Raises as ``claim``, which may come before."""
+        if self._lease is None:
+            self.claim()
         self._thread = threading.Thread(target=self._work, name="planrunner-queue")
         self._thread.start()
 

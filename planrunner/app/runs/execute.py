@@ -391,7 +391,11 @@ def _particulars(request: ExecRequest, site: Site, ready: ReadyPlan, stored: Sto
         **({"files": dict(ready.files)} if ready.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
         **({"group": request.group} if request.group else {}),
-        **({"traceparent": request.traceparent} if read_traceparent(request.traceparent) else {}),
+        **(
+            {"traceparent": request.traceparent}
+            if request.traceparent and read_traceparent(request.traceparent)
+            else {}
+        ),
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
         **({"sandbox": {"off": True, "by": principal().name}} if request.unconfined else {}),
     }

@@ -16,6 +16,7 @@ from planrunner.app.plans.path import read_regular
 from planrunner.app.runs.secrets import hidden_variables, without_hidden
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
+from planrunner.fileio import read_regular as regular_bytes
 from planrunner.frozen import EMPTY
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
@@ -39,7 +40,7 @@ from planrunner.safety.project import (
     records_of,
 )
 from planrunner.safety.trust import why_marked, why_outside
-from planrunner.source import Source, notation_of
+from planrunner.source import MAX_TEXT, Source, notation_of
 
 if TYPE_CHECKING:
     from planrunner.app.plans.deadlines import passed_deadlines
@@ -126,7 +127,7 @@ def prepare_plan(path: str, journal: JournalPort | None, registry: Registry, tex
     folder = os.path.dirname(path)
     if journal is None:
         known = _ready.get(key)
-        if known is not None and _are_unchanged(folder, known.files):
+        if known is not None and are_unchanged(folder, known.files):
             return known
         return _keep(key, _load(path, text, registry, held))
     kept = journal.compiled_get(key)
@@ -193,7 +194,7 @@ def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     try:
         head, _, body = kept.partition(b"\n")
         digest, traits, env, notices, files, leaves_directory, needs = read_json(head.decode())
-        if not _are_unchanged(folder, files):
+        if not are_unchanged(folder, files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
@@ -202,16 +203,15 @@ def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     return ReadyPlan(plan, digest, text, body, traits, tuple(env), notices, tuple(files), leaves_directory, needs)
 
 
-def _are_unchanged(folder: str, files: Iterable[tuple[str, str]]) -> bool:
-    """Whether all files that a plan links to are what they were."""
+def are_unchanged(folder: str, files: Iterable[tuple[str, str]]) -> bool:
+    """Whether all files that a plan links to are what they were, by their digests."""
     try:
-        for name, known in files:
-            with open(os.path.join(folder, name), "rb") as file:
-                if sha256(file.read()).hexdigest() != known:
-                    return False
+        return all(
+            sha256(regular_bytes(os.path.join(folder, name), MAX_TEXT + 1)).hexdigest() == known
+            for name, known in files
+        )
     except OSError:
         return False
-    return True
 
 
 def _load(path: str, text: bytes | None, registry: Registry, held: Held) -> ReadyPlan:
@@ -277,8 +277,6 @@ _UNSAID: list[Json] = [[], False]
 
 def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
     """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
-    from planrunner.plan.rules.view import meets_foreign
-
     if not meets_foreign(plan, capabilities):
         return {}
     return watched(plan, capabilities)

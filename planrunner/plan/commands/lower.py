@@ -48,7 +48,7 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
     calls = lowering.tasks()
     if not calls:
         return task
-    named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
+    results = {name: call.id for call, name in zip(calls, lowering.names, strict=True) if name}
     keys = {key for key, _ in task.spans}
     bare = Task("")
     reset = {name: getattr(bare, name) for name in OF_ATTEMPTS if name in pending.defaults and name not in keys}
@@ -56,13 +56,13 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
     reset["computed"] = tuple(each for each in task.computed if each.name not in idle)
     files = tuple(artifact for artifact in task.artifacts if artifact.path)
     calls = (*calls[:-1], calls[-1]._replace(artifacts=files)) if files else calls
-    return about_lists(task._replace(subplan=calls, outputs=_outputs(task, named), **reset), lowering.lists())
+    return about_lists(task._replace(subplan=calls, outputs=_outputs(task, results), **reset), lowering.lists())
 
 
-def _outputs(task: Task, named: list[tuple[str, str]]) -> tuple[Output, ...]:
+def _outputs(task: Task, calls: Mapping[str, str]) -> tuple[Output, ...]:
     """What the task gives: its results by name, and what it declares. A declared output that only names a result, or
     the artifact of that name, is that result."""
-    results = {name: "{{ tasks." + call + ".outputs }}" for call, name in named}
+    results = {name: "{{ tasks." + call + ".outputs }}" for name, call in calls.items()}
     result = []
     for output in task.outputs:
         word = output.value.strip(" {}").partition("artifacts.")[2] if isinstance(output.value, str) else ""
@@ -179,8 +179,8 @@ class _Command:
         framed, words = FRAMED.get(call.verb.text, ("", ""))
         if framed:
             fields = {framed: Field(framed, "any"), **{name: field for name, field in fields.items() if name != framed}}
-        named = {argument.name for argument in call.arguments}
-        free = iter([name for name in fields if name not in named])
+        given = {argument.name for argument in call.arguments}
+        free = iter([name for name in fields if name not in given])
         taken: set[str] = set()
         for argument in call.arguments:
             name = argument.name or next(free, "")

@@ -27,7 +27,6 @@ STEP_TIMEOUT = 600.0
 
 MOST = 8
 """Candidates of one task."""
-_PARTS = ("candidates", "agents", "prompts")
 _BESIDE = ("transcript", "usage")
 VOTE = "vote"
 

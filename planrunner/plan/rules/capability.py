@@ -17,12 +17,9 @@ from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import capability_family, nearest, nearest_capability
 from planrunner.plan.rules.texts import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+from planrunner.plan.shapes import WITH_INPUTS
 from planrunner.plan.templated import is_template
 from planrunner.records import Struct
-
-IN_PLAN_SCHEMA = frozenset({"shell", "files.read", "files.write", "noop", "fail", "sleep"})
-"""Capabilities whose inputs the schema of plans knows: it has judged all their values under `with` but text."""
-
 
 _KEEP_ONE = "keep one and move the other into a task of its own"
 
@@ -168,7 +165,7 @@ def _inputs(view: PlanView, use: _Use) -> Iterable[Diagnostic]:
     task, capability, inputs = use.task, use.capability, use.inputs
     given: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
     fields = {field.name: field for field in capability.inputs}
-    judged = use.key == "with" and capability.name in IN_PLAN_SCHEMA and has_key(task, "with")
+    judged = use.key == "with" and capability.name in WITH_INPUTS and has_key(task, "with")
     meant: set[str | None] = set()
     for name, value in given.items():
         field = fields.get(name)

@@ -13,7 +13,7 @@ from planrunner.plan.access import touched
 from planrunner.plan.model import Capability, Task
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan
-from planrunner.plan.rules.texts import Text, has_templates, place_of
+from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.templated import is_template
 
@@ -26,8 +26,6 @@ _HELP = {
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if _RUNS not in view.used:
-        return
     for here, task in enumerate(view.plan.tasks):
         if task.uses == _RUNS and isinstance(task.inputs, dict):
             yield from _runs_values(view, here, task.inputs.get("code"))
@@ -114,8 +112,6 @@ CODE = ("application/sql", "text/x-python", "application/x-sh")
 
 
 def check_templates(view: PlanView) -> Iterable[Diagnostic]:
-    if not has_templates(view):
-        return
     for here, task in enumerate(view.plan.tasks):
         for key, uses, inputs in _calls(task):
             found = view.capabilities.get(uses) if uses and isinstance(inputs, dict) else None

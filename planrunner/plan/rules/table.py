@@ -8,7 +8,6 @@ anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.later import load
@@ -19,6 +18,7 @@ from planrunner.plan.rules import (
     literal,
 )
 from planrunner.plan.rules.suppression import Suppression, suppress
+from planrunner.plan.rules.texts import has_templates
 from planrunner.plan.rules.view import Container, PlanView, Project, every_task, inside, meets_foreign, view_of, written
 from planrunner.plan.templated import is_template
 from planrunner.records import Struct
@@ -47,10 +47,6 @@ def _runs_python(view: PlanView) -> bool:
     return "python.run" in view.used
 
 
-def _has_inputs(view: PlanView) -> bool:
-    return any(task.inputs or task.rollback is not None for task in view.plan.tasks)
-
-
 def _meets_foreign(view: PlanView) -> bool:
     return view.whole and meets_foreign(view.plan, view.capabilities)
 
@@ -77,14 +73,8 @@ class Listed(Struct):
     def __call__(self, view: PlanView) -> Iterable[Diagnostic]:
         if self.acts is not None and not self.acts(view):
             return ()
-        check: Check = _loaded(self.place)
+        check: Check = load(f"planrunner.plan.rules.{self.place}")
         return check(view)
-
-
-@cache
-def _loaded(place: str) -> Check:
-    check: Check = load(f"planrunner.plan.rules.{place}")
-    return check
 
 
 TABLE: tuple[Listed, ...] = (
@@ -105,8 +95,8 @@ TABLE: tuple[Listed, ...] = (
     Listed("order:check"),
     Listed("races:check"),
     Listed("hypotheses:check", _has_hypotheses),
-    Listed("templates:check"),
-    Listed("code:check_templates", _has_inputs),
+    Listed("templates:check", has_templates),
+    Listed("code:check_templates", has_templates),
     Listed("scripts:check"),
     Listed("code:check", _runs_python),
     Listed("unused:check_params"),

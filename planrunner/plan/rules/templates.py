@@ -16,19 +16,12 @@ from planrunner.plan.model import Expression, Task
 from planrunner.plan.params import numbers_of
 from planrunner.plan.rules.expressions import never_so, renamed, worded
 from planrunner.plan.rules.namespace import Naming
-from planrunner.plan.rules.texts import Text, has_templates, place_of, plain_references, texts_of
+from planrunner.plan.rules.texts import Text, place_of, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shell.quoting import problems as script_problems
 from planrunner.plan.templated import is_template
 from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, codes, tree_of
 from planrunner.plan.templates import problems as template_problems
-
-
-def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not has_templates(view):
-        return ()
-    return judged(view)
-
 
 _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
 """Names that mean the same for every task: a path that begins with one is judged once."""
@@ -39,8 +32,7 @@ MOST = 100
 _PROGRAM = "name the program itself; to choose one, write a task with a `when` for each"
 
 
-def judged(view: PlanView) -> Iterable[Diagnostic]:
-    """The findings about the templates of one view."""
+def check(view: PlanView) -> Iterable[Diagnostic]:
     naming, numbers = Naming(view), numbers_of(view.plan.params)
     seen: dict[tuple[str, ...], list[Problem]] = {}
     for text in texts_of(view):

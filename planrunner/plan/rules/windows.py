@@ -14,8 +14,6 @@ from planrunner.source import Span
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     demanded = {label: gate for label, gate in view.plan.gated if gate.window}
-    if not demanded and "window" not in view.source.text:
-        return
     yield from _in_line(view, demanded)
     if view.whole:
         yield from _alone(view, demanded)

@@ -16,7 +16,7 @@ from planrunner.app.runs.execute import ExecRequest, Silent
 from planrunner.jsontext import write_json
 from planrunner.plan.names import plan_paths
 from planrunner.service.api.answers import Body, Key, Name, Named, api_router, shaped
-from planrunner.service.context import HereProject, Runner, Visitor, behalf
+from planrunner.service.context import HereProject, Runner, Visitor
 from planrunner.service.control import HereControl, StartRequest
 from planrunner.service.plans import HereDrafts, author, checking, plan_of
 from planrunner.service.problems import Problem, require_own_address
@@ -168,7 +168,7 @@ def preview(body: Chosen, project: HereProject) -> Json:
 @router.post("/plans/draft", responses=shaped("The draft, with what it may do.", "plan"))
 def draft_plan(body: Goal, visitor: Runner, project: HereProject, drafts: HereDrafts) -> Json:
     """Draft a plan for a goal; nothing runs but the model that writes it."""
-    with drafts.turn(), behalf(visitor, project):
+    with drafts.turn():
         place = edit.place_of(body.path)
         if body.save and not author(visitor).trusts:
             edit.require_may_replace(body.path)

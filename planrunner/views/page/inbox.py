@@ -9,9 +9,9 @@ from urllib.parse import quote
 from planrunner.escapes import harmless
 from planrunner.machine.explain import why
 from planrunner.machine.names import label, labelled
-from planrunner.machine.questions import Kind, Question, limits_of
+from planrunner.machine.questions import Kind, Question, limits_of, window_at
 from planrunner.machine.state import State
-from planrunner.machine.windows import shown, windows
+from planrunner.machine.windows import shown
 from planrunner.records import Struct
 from planrunner.views.gates import project_object, suggestion
 from planrunner.views.page.figures import largest_unit
@@ -129,7 +129,7 @@ def question_page(state: State, asked: Sequence[Question], log: str, gates: tupl
             hidden=("task", first.name),
         )
     if first.kind == "window":
-        (window,) = windows(state, [gate.task for gate in first.gates]).values()
+        window = window_at(state, first)
         return page._replace(gates=gates, coming=window.coming, hidden=("shown", shown(state, window)))
     limits = limits_of(asked)
     tasks = tuple(dict.fromkeys(task for limit in limits for task in limit.tasks))

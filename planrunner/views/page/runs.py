@@ -190,7 +190,8 @@ def _now(run: Summarised, now: float) -> tuple[str, str]:
     if run.status == "paused" and run.due is not None:
         return "", f"continues at {moment(run.due, now)}"
     if run.status in ("paused", "cancelled"):
-        return "", run.detail or (run.reason if run.reason != run.status else "") or counted(run.counts)
+        said = run.reason in (run.status, "rolled_back")  # by its sign
+        return "", run.detail or ("" if said else run.reason) or counted(run.counts)
     return "", counted(run.counts)
 
 

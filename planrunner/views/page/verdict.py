@@ -174,7 +174,7 @@ def _paused(state: State, sign: Sign, now: float) -> Verdict:
         text = f": {end} unknown. Say what became of {each}, and the run continues."
         return Verdict(run_sign("paused", "cut off"), "In doubt", text, "", "settle")
     if state.reason == "cut off":
-        text = ": its process ended in the middle. Resume it; what had succeeded is kept."
+        text = ": its process ended in the middle. Resume it; what had completed is kept."
         return Verdict(sign, "Interrupted", text, "", "resume")
     if state.reason == "timer":
         due = min((state.wheel.due(number) or 0.0 for number in state.wheel.waiting()), default=None)

@@ -47,6 +47,7 @@ def test_the_queue_is_filled_listed_emptied_and_paused(project: Path) -> None:
     assert planrunner(project, "queue", "resume").returncode == 0
     worked = planrunner(project, "worker", "--until-empty")
     assert worked.returncode == 0 and f"run {first} is completed" in worked.stderr
+    assert worked.stderr.startswith("this worker runs what is in the queue")
     assert "1 completed, 1 cancelled" in planrunner(project, "queue", "list").stdout
 
 
