@@ -251,8 +251,9 @@ def begun(served: Served, name: str, text: str) -> str:
 def test_a_run_that_was_rolled_back_is_told_by_what_became_of_its_tasks(served: Served) -> None:
     begun(served, "undone", "  - {id: one, run: 'true', rollback: {run: 'true'}}\n  - {id: two, run: 'true'}\n")
     assert commands.run("rollback", "undone", folder=served.folder, env=served.environment).code == 0
-    told = page(served, "runs?q=plan:undone")
-    assert "1 completed, 1 rolled back" in words(told) and "rolled_back" not in words(told)
+    awaited(lambda: "Rolled back undone" in words(page(served, "runs?q=plan:undone")))
+    told = words(page(served, "runs?q=plan:undone"))
+    assert "1 completed, 1 rolled back" in told and "rolled_back" not in told
 
 
 def test_a_retry_leads_on_from_what_passes_by_itself(served: Served) -> None:
