@@ -21,6 +21,7 @@ from planrunner.errors import Fenced, Hint, NextStep, NotFound, RunHeld, Storage
 from planrunner.escapes import database_advice, without_password
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.records import (
+    WHOLE,
     Answer,
     Ended,
     Head,
@@ -270,7 +271,10 @@ class Records(Connection):
         return Head(*rows[0]) if rows else None
 
     def ended(self) -> Ended:
-        select = "SELECT count(*), coalesce(sum(epoch), 0) FROM planrunner_runs WHERE status <> ''"
+        select = (
+            f"SELECT count(*), coalesce(sum(mod(trunc(ended * 1000000)::bigint, {WHOLE})), 0)::bigint"  # noqa: S608
+            " FROM planrunner_runs WHERE status <> ''"
+        )
         return Ended(*self._query(select)[0])
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:

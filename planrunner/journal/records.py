@@ -76,10 +76,20 @@ class Head(Struct):
 
 
 class Ended(Struct):
-    """The runs that have ended, as two sums that change when one of them ends, acts again or is removed."""
+    """The runs that have ended, as two sums that change when one of them ends, acts again or is removed: how many there
+    are, and the ``moment`` of each end."""
 
     runs: int
-    epochs: int
+    moments: int
+
+
+WHOLE = 1_000_000_007
+"""What the microseconds of an end are counted up to, so that a sum of millions stays a number of 64 bits."""
+
+
+def moment(ended: float | None) -> int:
+    """The end of a run (seconds since 1970) for the sum in ``Ended``, as databases count it."""
+    return int((ended or 0.0) * 1_000_000) % WHOLE
 
 
 class Holder(Struct):

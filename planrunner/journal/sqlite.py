@@ -14,6 +14,7 @@ from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, 
 from planrunner.journal.inbox import Requests
 from planrunner.journal.leases import JournalLock
 from planrunner.journal.records import (
+    WHOLE,
     Answer,
     Ended,
     Head,
@@ -91,7 +92,10 @@ _HEADS = (
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
     " status, ended FROM runs WHERE plan_digest <> ''"
 )
-_ENDED = "SELECT count(*), ifnull(sum(epoch), 0) FROM runs WHERE status <> '' AND plan_digest <> ''"
+_ENDED = (
+    f"SELECT count(*), ifnull(sum(CAST(ended * 1000000 AS INTEGER) % {WHOLE}), 0) FROM runs"  # noqa: S608
+    " WHERE status <> '' AND plan_digest <> ''"
+)
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import NotFound
 from planrunner.journal.ports import Journal
-from planrunner.journal.records import Ended, Head, no_match
+from planrunner.journal.records import Ended, Head, moment, no_match
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.later import Later
@@ -302,7 +302,7 @@ class Summaries:
 
     def _count(self, head: Head | None, sign: int) -> None:
         if head is not None and head.status:
-            self._sums = Ended(self._sums.runs + sign, self._sums.epochs + sign * head.epoch)
+            self._sums = Ended(self._sums.runs + sign, self._sums.moments + sign * moment(head.ended))
 
     def _asking(self, after: int | None = None) -> Iterator[Summary]:
         return (summary for summary in self._going(after) if summary.questions or summary.decided)

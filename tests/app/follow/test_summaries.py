@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,20 @@ def test_a_list_of_rows_folds_no_run(tmp_path: Path) -> None:
 
 def test_a_place_without_runs_has_an_empty_list(tmp_path: Path) -> None:
     assert recent(str(tmp_path / "nothing")) == []
+
+
+def test_a_run_that_acts_again_and_ends_between_two_looks_is_read_again(tmp_path: Path) -> None:
+    """The look before comes when another process has taken the run up and has yet to write."""
+    state = str(tmp_path)
+    written(state, "first", RunEnded("completed"))
+    with closing(open_journal(state)) as journal, closing(open_journal(state, readonly=True)) as reading:
+        summaries = Summaries(lambda: reading)
+        summaries.refresh(reading)
+        lease = journal.acquire("first")
+        summaries.refresh(reading)
+        again = (RunReopened("rollback"), RunEnded("cancelled", "rolled_back"))
+        journal.append(lease, [Entry(number, 2.0, event) for number, event in enumerate(again, lease.last_seq + 1)])
+        assert summaries.refresh(reading) == {"first"}
+        assert summaries.row("first").reason == "rolled_back"
+        assert not summaries.refresh(reading)
+        journal.release(lease)
